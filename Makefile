@@ -1,0 +1,59 @@
+# Two commands for newcomers: `make demo` and `make test`. `make help` has the rest.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SHORT := not prove
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint types prove bench kafka lock clean
+
+help: ## Show what each target does
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Install Tally and its pinned dependencies into .venv
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or set PYTHON=python3.12"; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+	@echo "Installing the versions pinned in requirements.lock (about 300 MB, once)"
+	@$(BIN)/pip install --disable-pip-version-check --progress-bar on -r requirements.lock
+	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps -e .
+	@touch $@
+	@echo "Installed. The command is $(BIN)/tally"
+
+demo: install ## Run everything on this machine with a synthetic stream and a live table
+	@$(BIN)/tally demo
+
+test: install ## Run the tests: fast ones first, short forms of the long ones
+	$(BIN)/pytest -m "$(SHORT)" tests/unit tests/property
+	$(BIN)/pytest -m "$(SHORT)" tests/integration
+
+check: lint types test ## What CI runs: ruff, mypy, make test
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+prove: install ## Run the long forms of the tests, by hand before a release
+	$(BIN)/pytest -m prove tests
+
+bench: install ## Measure the parts beside what people would use instead
+	@for part in benchmarks/[a-z]*.py; do echo "== $$part"; $(BIN)/python -m benchmarks.$$(basename $$part .py) || exit 1; done
+
+kafka: install ## Fetch a real Apache Kafka for the tests (needs Java 17 and Maven)
+	@$(BIN)/python -m tests.kit.kafka fetch
+
+lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/pip install --disable-pip-version-check --quiet -e '.[dev]'
+	@{ echo "# Pinned by 'make lock': every dependency of Tally and of its tests."; .venv-lock/bin/pip freeze --exclude-editable --exclude tally-counters; } > requirements.lock
+	@rm -rf .venv-lock
+	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
+
+clean: ## Remove what make made, but not your data
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,0 +1,20 @@
+"""The three ways something goes wrong, by what the caller should do about it.
+
+A fourth, a bug, is any other exception: it crashes the process, which is rebuilt from the log.
+"""
+
+
+class TallyError(Exception):
+    """Base of all errors Tally raises on purpose. The text is one line that says what to do."""
+
+
+class TryAgainError(TallyError):
+    """A server is away or busy: the same call may succeed later, nothing was lost."""
+
+
+class BadInputError(TallyError):
+    """This input can never succeed as it is: it is refused, and the text says why."""
+
+
+class OperatorError(TallyError):
+    """Somebody must act (a taken port, a changed migration): retrying cannot help."""

@@ -1,0 +1,1 @@
+"""All that crosses a boundary: events, frames, families, settings, SQL."""

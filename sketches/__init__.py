@@ -1,0 +1,1 @@
+"""Bounded-memory summaries: pure, no I/O, no clock."""
