@@ -1,0 +1,123 @@
+"""Recovery: the shard that comes out of a changelog, whoever wrote into it and in which order."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from pipeline.cells import CellKey, CellValues, SlotCells
+from pipeline.changelog import (
+    ChangelogRecord,
+    RecoveredShard,
+    cell_records,
+    position_record,
+    tombstones,
+)
+from pipeline.errors import OperatorError, TryAgainError
+from pipeline.shard import Rules, Shard
+from schemas.records import Records
+
+SLOT = 1_760_000_400_000
+KEY = CellKey("likes:post-42", "eu", SLOT).text()
+RULES = Rules()
+
+
+def cell(p: int, through: int, generation: int, key: str = KEY) -> ChangelogRecord:
+    cells = SlotCells(SLOT)
+    cells.restore(CellValues([key], np.array([p]), np.array([0]), np.array([through])), change=1)
+    [record] = cell_records(cells.snapshot("checkpoint"), generation)
+    return record
+
+
+def recovered(*records: ChangelogRecord, start: int = 0) -> RecoveredShard:
+    shard = RecoveredShard(3)
+    add(shard, start, *records)
+    return shard
+
+
+def add(shard: RecoveredShard, start: int, *records: ChangelogRecord) -> None:
+    size = len(records)
+    shard.add(
+        start,
+        start + size,
+        Records(
+            3,
+            np.arange(start, start + size),
+            np.zeros(size, np.int64),
+            [key for key, _ in records],
+            [value for _, value in records],
+            [()] * size,
+        ),
+    )
+
+
+def totals(shard: Shard) -> dict[str, tuple[int, int]]:
+    return {
+        key: (int(values.p[i]), int(values.through[i]))
+        for cells in shard.slots.values()
+        for values in [cells.values()]
+        for i, key in enumerate(values.keys)
+    }
+
+
+def test_recovery_takes_the_greatest_through_over_generations_not_the_last_write() -> None:
+    zombie_wrote_last = recovered(
+        position_record(10, SLOT, 1), cell(9, 8, 2), cell(5, 4, 1), position_record(9, SLOT, 2)
+    )
+    assert totals(zombie_wrote_last.resume(9, RULES)) == {KEY: (9, 8)}
+
+
+def test_log_time_is_that_of_exactly_the_committed_offset() -> None:
+    found = recovered(position_record(10, SLOT + 1, 1), position_record(20, SLOT + 2, 1))
+    shard = found.resume(10, RULES)
+    assert (shard.position, shard.log_ms) == (10, SLOT + 1)
+
+
+def test_a_committed_offset_without_its_position_record_is_refused() -> None:
+    with pytest.raises(OperatorError, match="committed at offset 15"):
+        recovered(position_record(10, SLOT, 1)).resume(15, RULES)
+
+
+def test_cells_without_a_committed_offset_are_refused() -> None:
+    with pytest.raises(OperatorError, match="would count twice"):
+        recovered(cell(1, 1, 1)).begin(0, RULES)
+
+
+def test_a_first_position_whose_commit_was_torn_off_begins_again() -> None:
+    shard = recovered(position_record(7, 0, 1)).begin(7, RULES)
+    assert (shard.position, shard.live_cells()) == (7, 0)
+
+
+def test_a_tombstone_forgets_its_generation_only() -> None:
+    old, new = cell(3, 5, 1), cell(2, 4, 2)
+    found = recovered(position_record(6, SLOT, 2), old, new, *tombstones([old[0]]))
+    assert totals(found.resume(6, RULES)) == {KEY: (2, 4)}
+
+
+def test_recovered_cells_are_dirty_for_both_purposes() -> None:
+    shard = recovered(position_record(6, SLOT, 1), cell(3, 5, 1)).resume(6, RULES)
+    snapshot = shard.snapshot(checkpoint=True)
+    assert len(snapshot.flush) == len(snapshot.checkpoint) == 1
+
+
+def test_keys_of_its_own_generation_are_never_up_for_forgetting() -> None:
+    own, other = cell(1, 1, 5), cell(1, 1, 4)
+    assert recovered(own, other).keys_of_others(5) == [other[0]]
+
+
+def test_a_gap_in_what_was_read_is_noticed() -> None:
+    found = recovered(cell(1, 1, 1))
+    with pytest.raises(TryAgainError, match="expected offset 1, got 2"):
+        add(found, 2, cell(2, 2, 1))
+
+
+def test_a_format_of_another_version_is_refused_by_name() -> None:
+    key = msgspec.msgpack.encode((99, "cell", SLOT, KEY, 1))
+    with pytest.raises(OperatorError, match="format 99"):
+        recovered((key, b"x")).resume(0, RULES)
+
+
+def test_a_record_without_a_key_is_refused() -> None:
+    shard = RecoveredShard(3)
+    records = Records(3, np.array([0]), np.array([0]), [None], [b"x"], [()])
+    with pytest.raises(OperatorError, match="without a key"):
+        shard.add(0, 1, records)
