@@ -1,0 +1,182 @@
+"""Flush and checkpoint: how counts leave the worker, and how a restart knows where to go on.
+
+A flush makes what was counted visible in ClickHouse. A checkpoint also makes it safe to forget:
+each of its steps is taken only after the one before is confirmed, so that a crash between any two
+leaves a state from which the same cells are computed again.
+
+    1  snapshot dirty cells and positions, with no await in between
+    2  write the cells to ClickHouse, then their position rows
+    3  write dead letters
+    4  write cells and the position record to the changelog
+    5  commit the positions
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.changelog import cell_keys, cell_records, position_key, position_record, tombstones
+from pipeline.sink import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.changelog import RecoveredShard
+    from pipeline.changelog_writer import ChangelogWriter
+    from pipeline.clock import Clock
+    from pipeline.dead_letters import DeadLetter
+    from pipeline.shard import Shard, ShardSnapshot
+    from pipeline.sink import ClickHouseSink
+
+
+class Commit(Protocol):
+    """Commits next offsets by partition for the given generation of the group.
+
+    Returns False when the group has moved on, so that nothing was committed.
+    """
+
+    async def __call__(self, positions: Mapping[int, int], generation: int) -> bool: ...
+
+
+@dataclass(slots=True)
+class OwnedShard:
+    """A shard with what its owner has confirmed of it."""
+
+    shard: Shard
+    committed: int
+    flushed: int = -1
+    checkpointed_at_ms: int = 0
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    # Changelog keys that the next commit makes unneeded: of older generations, of older positions.
+    unneeded: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What step 1 takes: everything the other steps write."""
+
+    owned: OwnedShard
+    snapshot: ShardSnapshot
+    dead_letters: list[DeadLetter]
+
+
+class Checkpointer:
+    """Flushes and checkpoints the shards of one worker, one at a time.
+
+    Its methods raise TryAgainError when a server is away, and OperatorError when one refuses; what
+    was not confirmed stays dirty, so calling again later loses nothing.
+    """
+
+    def __init__(
+        self, sink: ClickHouseSink, changelog: ChangelogWriter, commit: Commit, clock: Clock
+    ) -> None:
+        self.owned: dict[int, OwnedShard] = {}
+        self.generation = -1
+        self._sink = sink
+        self._changelog = changelog
+        self._commit = commit
+        self._clock = clock
+        self._lock = asyncio.Lock()
+
+    async def begin(self, shard: Shard, generation: int) -> bool:
+        """Commit where a partition's counting begins, so that its offset is never unknown later."""
+        record = position_record(shard.position, shard.log_ms, generation)
+        await self._changelog.append(shard.partition, [record])
+        return await self._commit({shard.partition: shard.position}, generation)
+
+    def own(
+        self, shards: Sequence[tuple[Shard, RecoveredShard]], generation: int
+    ) -> Mapping[int, OwnedShard]:
+        """Take over shards, all committed at their position, in place of those owned before."""
+        self.generation = generation
+        self.owned = {
+            shard.partition: OwnedShard(
+                shard, committed=shard.position, unneeded=recovered.keys_of_others(generation)
+            )
+            for shard, recovered in shards
+        }
+        return self.owned
+
+    def disown(self) -> None:
+        """The group is rebalancing: what was not committed will be counted by the next owner."""
+        self.owned = {}
+        self.generation = -1
+
+    async def flush(self) -> None:
+        """Make what was counted visible in ClickHouse. Takes as long as ClickHouse needs."""
+        async with self._lock:
+            await self._flush(
+                [m for m in self._snapshot() if m.snapshot.position > m.owned.flushed]
+            )
+
+    async def checkpoint(self) -> None:
+        """Flush, and make it safe to forget. Takes as long as ClickHouse and Kafka need."""
+        async with self._lock:
+            generation = self.generation
+            moments = self._snapshot(checkpoint=True)  # 1
+            await self._flush(moments)  # 2
+            letters = chain.from_iterable(moment.dead_letters for moment in moments)
+            await self._changelog.append_dead_letters(letters)  # 3
+            moved = [m for m in moments if m.snapshot.position > m.owned.committed]
+            for moment in moved:
+                await self._append_cells(moment, generation)  # 4
+            positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
+            if positions and not await self._commit(positions, generation):  # 5
+                return
+            for moment in moments:
+                await self._committed(moment, generation)
+
+    def _snapshot(self, *, checkpoint: bool = False) -> list[_Moment]:
+        return [
+            _Moment(owned, owned.shard.snapshot(checkpoint=checkpoint), list(owned.dead_letters))
+            for owned in self.owned.values()
+        ]
+
+    async def _flush(self, moments: list[_Moment]) -> None:
+        snapshots = [moment.snapshot for moment in moments]
+        await asyncio.to_thread(self._sink.write_cells, snapshots)
+        for snapshot in snapshots:
+            snapshot.confirm("flush")
+        now_ms = self._clock.now_ms()
+        rows = [
+            Position(
+                shard=moment.owned.shard.partition,
+                flushed_through=moment.snapshot.position - 1,
+                log_ms=moment.snapshot.log_ms,
+                flushed_at_ms=now_ms,
+                checkpoint_through=moment.owned.committed - 1,
+                checkpointed_at_ms=moment.owned.checkpointed_at_ms,
+            )
+            for moment in moments
+        ]
+        await asyncio.to_thread(self._sink.write_positions, rows)
+        for moment in moments:
+            moment.owned.flushed = moment.snapshot.position
+
+    async def _append_cells(self, moment: _Moment, generation: int) -> None:
+        snapshot = moment.snapshot
+        cells = chain.from_iterable(cell_records(part, generation) for part in snapshot.checkpoint)
+        position = position_record(snapshot.position, snapshot.log_ms, generation)
+        await self._changelog.append(moment.owned.shard.partition, chain(cells, [position]))
+
+    async def _committed(self, moment: _Moment, generation: int) -> None:
+        """Let go of what the commit made unneeded. A lost tombstone costs space, never a count."""
+        owned, snapshot = moment.owned, moment.snapshot
+        owned.checkpointed_at_ms = self._clock.now_ms()
+        del owned.dead_letters[: len(moment.dead_letters)]
+        if snapshot.position == owned.committed:
+            return
+        snapshot.confirm("checkpoint")
+        owned.committed = snapshot.position
+        closed = owned.shard.close_slots(snapshot.log_ms)
+        keys = [
+            *owned.unneeded,
+            *chain.from_iterable(
+                cell_keys(cells.slot_ms, cells.values().keys, generation) for cells in closed
+            ),
+        ]
+        owned.unneeded = [position_key(snapshot.position, generation)]
+        await self._changelog.append(owned.shard.partition, tombstones(keys))

@@ -1,0 +1,41 @@
+"""The consumer group of a build, as Faust's consumer sees it: who is at which offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from faust.types import TP
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import faust
+
+    from pipeline.bulk import BulkConsumer
+
+
+class Group:
+    """Reads and commits the offsets of one topic. Its methods wait for the group's coordinator."""
+
+    def __init__(self, app: faust.App, topic: str) -> None:
+        self._app = app
+        self._topic = topic
+
+    async def commit(self, positions: Mapping[int, int], generation: int) -> bool:
+        """Commit next offsets by partition. False if the group has left `generation` behind."""
+        if self._app.consumer_generation_id != generation:
+            return False
+        offsets = {TP(self._topic, partition): at for partition, at in positions.items()}
+        return await self._consumer()._commit_offsets(offsets)
+
+    async def committed(self, partition: int) -> int | None:
+        """The committed next offset of a partition, or None if there never was one."""
+        return await self._consumer().committed(TP(self._topic, partition))
+
+    async def log_start(self, partition: int) -> int:
+        """The first offset the log still has of a partition."""
+        tp = TP(self._topic, partition)
+        return (await self._consumer().earliest_offsets(tp))[tp]
+
+    def _consumer(self) -> BulkConsumer:
+        return cast("BulkConsumer", self._app.consumer)

@@ -1,0 +1,90 @@
+"""The whole path of an increment, from Kafka to ClickHouse, on one screen.
+
+    Kafka `tally.increments`
+      └▶ bulk transport: one event per (partition, fetch)     bulk.py
+          └▶ decode: records → columns, or dead letters       decode.py, dead_letters.py
+              └▶ count: columns → cells, in log order         worker.py, shard.py, cells.py
+                  ├▶ FLUSH what is dirty → ClickHouse         checkpoint.py, sink.py
+                  └▶ CHECKPOINT → changelog → commit          checkpoint.py, changelog.py
+
+Faust gives each worker its partitions, reads the cell table's changelog when they move, and
+delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
+its offset is committed after its cells are safe.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import faust
+import mode
+
+from pipeline import bulk, store, topics
+from pipeline.changelog_writer import ChangelogWriter
+from pipeline.checkpoint import Checkpointer
+from pipeline.group import Group
+from pipeline.sink import ClickHouseSink
+from pipeline.worker import Worker
+
+if TYPE_CHECKING:
+    from faust.types import StreamT
+
+    from pipeline.changelog import RecoveredShard
+    from pipeline.clock import Clock
+    from schemas.settings import Settings
+
+
+def build_app(settings: Settings, clock: Clock) -> faust.App:
+    """The Faust app of one worker; nothing connects before it is started."""
+    app = faust.App(
+        topics.group_id(settings.build),
+        broker=f"{bulk.SCHEME}://{settings.kafka}",
+        store=f"{store.SCHEME}://",
+        web_enabled=False,
+        topic_disable_leader=True,
+        broker_session_timeout=10.0,  # a killed worker is missed for this long
+        broker_heartbeat_interval=3.0,
+        consumer_max_fetch_size=1 << 20,  # bytes of one partition in one event
+        consumer_auto_offset_reset="earliest",
+        stream_buffer_maxsize=16,  # events, so fetches
+        stream_wait_empty=False,
+    )
+    fetches = bulk.FetchSchema()
+    increments = app.topic(topics.INCREMENTS, schema=fetches, acks=False)
+    changelog_topic = app.topic(topics.changelog(settings.build), schema=fetches, acks=False)
+    table = app.Table("cells", changelog_topic=changelog_topic, recovery_buffer_size=8)
+    cells = cast("store.CellStore", table.data)
+
+    group = Group(app, topics.INCREMENTS)
+    sink = ClickHouseSink(settings.clickhouse, settings.build, settings.replica)
+    changelog = ChangelogWriter(settings.kafka, topics.changelog(settings.build))
+    checkpointer = Checkpointer(sink, changelog, group.commit, clock)
+    worker = Worker(checkpointer, group, clock, settings)
+
+    async def take_over(recovered: list[RecoveredShard]) -> None:
+        await changelog.start()
+        await worker.take_over(recovered, cells.generation)
+        sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")
+        sys.stdout.flush()
+
+    cells.take_over = take_over
+
+    async def disown(*_signal: Any, **_details: Any) -> None:
+        checkpointer.disown()
+
+    async def finish(*_signal: Any, **_details: Any) -> None:
+        await worker.finish()
+        await changelog.stop()
+        sink.close()
+
+    app.on_partitions_revoked.connect(disown)
+    app.on_before_shutdown.connect(finish)
+    app.task(worker.pulse)
+
+    @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)
+    async def count(stream: StreamT[Any]) -> None:
+        async for event in stream.events():
+            await worker.count(event.value, event.message.generation_id)
+
+    return app

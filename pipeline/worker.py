@@ -1,0 +1,135 @@
+"""One worker: counts the partitions Faust gives it, and pulses flushes and checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.dead_letters import dead_letters
+from pipeline.decode import decode
+from pipeline.errors import OperatorError, TallyError
+from pipeline.shard import Rules
+
+if TYPE_CHECKING:
+    from pipeline.bulk import Fetch
+    from pipeline.changelog import RecoveredShard
+    from pipeline.checkpoint import Checkpointer, OwnedShard
+    from pipeline.clock import Clock
+    from pipeline.group import Group
+    from schemas.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MAX_UNFLUSHED_ROWS = 2_000_000
+MAX_DEAD_LETTERS = 10_000
+"""Beyond these the worker stops reading until ClickHouse and Kafka have taken what is there."""
+
+_BACKOFF_S_MAX = 10.0
+
+
+class Worker:
+    """Counts fetches into shards. Owned by one event loop."""
+
+    def __init__(
+        self, checkpointer: Checkpointer, group: Group, clock: Clock, settings: Settings
+    ) -> None:
+        self._checkpointer = checkpointer
+        self._group = group
+        self._clock = clock
+        self._settings = settings
+        self._rules = Rules()
+        self._unflushed_rows = 0
+        self._checkpoint_now = False
+        self._room = asyncio.Condition()
+
+    async def take_over(self, recovered: list[RecoveredShard], generation: int) -> None:
+        """Make shards of what the changelog held, as of their committed offsets.
+
+        Raises OperatorError when a partition's offset and changelog do not belong together.
+        """
+        shards = []
+        for found in recovered:
+            committed = await self._group.committed(found.partition)
+            if committed is None:
+                log_start = await self._group.log_start(found.partition)
+                shard = found.begin(log_start, self._rules)
+                if not await self._checkpointer.begin(shard, generation):
+                    return  # The group moved on; the next generation takes over anew.
+            else:
+                shard = found.resume(committed, self._rules)
+            shards.append((shard, found))
+        self._checkpointer.own(shards, generation)
+        self._checkpoint_now = True  # so that it is soon known who counts what, from where on
+
+    async def count(self, fetch: Fetch, generation: int) -> None:
+        """Count one fetch. Waits while too much is unflushed; raises OperatorError on a gap."""
+        owned = self._checkpointer.owned.get(fetch.records.partition)
+        if owned is None or generation != self._checkpointer.generation:
+            return  # Fetched before a rebalance; its new owner reads it again.
+        if fetch.next_offset <= owned.shard.position:
+            return
+        self._absorb(owned, fetch)
+        async with self._room:
+            await self._room.wait_for(self._has_room)
+
+    def _absorb(self, owned: OwnedShard, fetch: Fetch) -> None:
+        shard, records = owned.shard, fetch.records
+        if fetch.start > shard.position:
+            raise OperatorError(
+                f"partition {shard.partition} is counted up to offset {shard.position}, but the "
+                f"log now begins at {fetch.start}: records were deleted before they were counted"
+            )
+        decoded = decode(records)
+        columns, refused = decoded.columns, decoded.refused
+        offsets, timestamps_ms = records.offsets, records.timestamps_ms
+        if fetch.start < shard.position:
+            columns = columns.filter(pc.field("offset") >= pa.scalar(shard.position))
+            refused = [bad for bad in refused if bad.offset >= shard.position]
+            first = int(np.searchsorted(offsets, shard.position))
+            offsets, timestamps_ms = offsets[first:], timestamps_ms[first:]
+        misplaced = shard.absorb(columns, offsets, timestamps_ms, fetch.next_offset)
+        owned.dead_letters.extend(dead_letters(fetch, refused, misplaced))
+        self._unflushed_rows += columns.num_rows
+
+    def _has_room(self) -> bool:
+        letters = sum(len(owned.dead_letters) for owned in self._checkpointer.owned.values())
+        return self._unflushed_rows < MAX_UNFLUSHED_ROWS and letters < MAX_DEAD_LETTERS
+
+    async def pulse(self) -> None:
+        """Flush and checkpoint at their intervals, for ever.
+
+        A server that is away or refuses is asked again with growing pauses; meanwhile counting goes
+        on until there is no room. Anything else that is raised is a bug and ends the worker.
+        """
+        checkpointed_s = self._clock.monotonic_s()
+        pause_s = self._settings.flush_interval_s
+        while True:
+            await asyncio.sleep(pause_s)
+            age_s = self._clock.monotonic_s() - checkpointed_s
+            due = self._checkpoint_now or age_s >= self._settings.checkpoint_interval_s
+            rows = self._unflushed_rows
+            try:
+                await (self._checkpointer.checkpoint() if due else self._checkpointer.flush())
+            except TallyError as error:
+                pause_s = min(max(pause_s, self._settings.flush_interval_s) * 2, _BACKOFF_S_MAX)
+                log.warning("%s; trying again in %.0f s", error, pause_s)
+                continue
+            pause_s = self._settings.flush_interval_s
+            if due:
+                self._checkpoint_now = False
+                checkpointed_s = self._clock.monotonic_s()
+            async with self._room:
+                self._unflushed_rows = max(0, self._unflushed_rows - rows)
+                self._room.notify_all()
+
+    async def finish(self) -> None:
+        """A last checkpoint before a clean stop, so that the next start re-reads nothing."""
+        try:
+            await self._checkpointer.checkpoint()
+        except TallyError as error:
+            log.warning("stopping without a last checkpoint, the next start reads on: %s", error)
