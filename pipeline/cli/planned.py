@@ -1,0 +1,56 @@
+"""Commands that are not available yet: listed in the help, which says so, and refused in one line.
+
+When a command is written, its line here goes and its module joins COMMANDS in pipeline/cli.
+"""
+
+import typer
+
+from pipeline.errors import OperatorError
+
+PLANNED = {
+    "demo": "Everything on this machine, with a synthetic stream.",
+    "serve": "The web API and dashboard.",
+    "load": "Synthetic load.",
+    "tail": "Live decoded events.",
+    "explain": "Why this number: shards, cells, offsets, late, duplicates, adjustments.",
+    "unique": "Distinct members with bounds.",
+    "top": "The greatest counters of a family.",
+    "trending": "The counters of a family that rise.",
+    "rank": "A counter's place in its family.",
+    "replay": "Rebuild from the log as a new build beside the live one.",
+    "doctor": "Ports, disk, versions, clocks.",
+    "dead-letters": "What was refused, with reasons; retry after a fix.",
+    "adjust": "Add an audited correction.",
+    "reset": "Bring a counter to zero by an audited correction.",
+    "history": "The corrections of a counter: who and why.",
+    "rules": "Show, check and apply counting rules.",
+    "shard": "Shard hints and plan.",
+    "partitions": "Grow source and changelog together.",
+    "advise": "Which kind of counter fits.",
+    "backup": "Copy the embedded data.",
+    "restore": "Bring back a copy of the embedded data.",
+    "exchange": "Cells between regions.",
+}
+
+PANEL = "Not available yet"
+
+
+def register(app: typer.Typer) -> None:
+    for name, purpose in PLANNED.items():
+        _add(app, name, purpose)
+
+
+def _add(app: typer.Typer, name: str, purpose: str) -> None:
+    # Whatever arguments the finished command will take, the answer is the same sentence and not a
+    # complaint about an option.
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+    @app.command(
+        name,
+        help=f"{purpose} Not available yet in this version.",
+        short_help=purpose,
+        rich_help_panel=PANEL,
+        context_settings=anything,
+    )
+    def refuse() -> None:
+        raise OperatorError(f"{name} is not available yet in this version; see tally --help")

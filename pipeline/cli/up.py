@@ -1,0 +1,59 @@
+"""`tally up`: everything on this machine, waiting for events."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.cli.output import console
+from pipeline.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pipeline.supervisor import News
+
+STYLES = {"healthy": "green", "stopped": "dim", "failed": "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up")(up)
+
+
+def up(
+    data: Annotated[Path, typer.Option(help="The folder that keeps everything.")] = Path(".tally"),
+    kafka_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")
+    ] = 19092,
+    clickhouse_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of ClickHouse; 0 takes a free one.")
+    ] = 18123,
+    web_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")
+    ] = 8321,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="How many workers to run.")] = 1,
+) -> None:
+    """Everything on this machine, waiting for your events.
+
+    Runs in the foreground until Ctrl-C, which stops the parts in order and keeps the data; a second
+    Ctrl-C kills them. Addresses and process ids are in DATA/addresses.json while all is healthy,
+    the parts' output in DATA/logs.
+    """
+    # Imported here since it brings the Kafka client, which `tally --help` can do without.
+    from pipeline.up import UpOptions  # noqa: PLC0415
+    from pipeline.up import up as run_up  # noqa: PLC0415
+
+    options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers)
+    raise typer.Exit(asyncio.run(run_up(options, SystemClock(), _tell, _say)))
+
+
+def _tell(news: "News") -> None:
+    _say(news.line(), STYLES.get(news.state, "yellow"))
+    for line in news.last_lines:
+        _say(f"    | {line}")
+
+
+def _say(text: str, style: str = "") -> None:
+    # A closed terminal or pipe must not end the parts: they may be at work for somebody else.
+    with contextlib.suppress(OSError):
+        console().print(text, style=style or None)

@@ -1,0 +1,101 @@
+"""The list of commands: complete, honest about what is missing, quick to load."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+import pipeline.cli
+from pipeline.cli import build_app, run
+from pipeline.cli.planned import PLANNED
+
+# Every command of the design, by hand: the code's own lists could only agree with themselves.
+# fmt: off
+DESIGNED = [
+    "demo", "up", "worker", "serve", "produce", "load", "tail", "count", "explain", "unique",
+    "top", "trending", "rank", "replay", "status", "doctor", "dead-letters", "adjust", "reset",
+    "history", "rules", "shard", "partitions", "advise", "migrate", "schema", "backup", "restore",
+    "exchange",
+]
+# fmt: on
+
+HEAVY = frozenset({"chdb", "faust", "pyarrow", "confluent_kafka", "aiokafka", "clickhouse_connect"})
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERMINAL_WIDTH", "120")
+
+
+def listed(help_text: str) -> set[str]:
+    words = [line.strip("│ ").split() for line in help_text.splitlines() if line.startswith("│")]
+    return {line[0] for line in words if line}
+
+
+def test_help_lists_every_command_of_the_design(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert set(DESIGNED) <= listed(capsys.readouterr().out)
+
+
+def test_no_command_is_registered_twice() -> None:
+    names = [command.name for command in build_app().registered_commands]
+    assert sorted(names, key=str) == sorted(DESIGNED)
+
+
+@pytest.mark.parametrize("name", sorted(PLANNED))
+def test_a_planned_command_says_so_in_its_help_and_when_run(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Not available yet" in capsys.readouterr().out
+    assert run([name, "hashtag:#cats", "-k", "3", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert f"{name} is not available yet" in printed.err
+
+
+def test_the_designed_options_of_up_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["up", "--help"]) == 0
+    options = {"--data", "--kafka-port", "--clickhouse-port", "--web-port", "--workers"}
+    assert options <= listed(capsys.readouterr().out)
+
+
+class Refusing(MetaPathFinder):
+    """Fails an import of a heavy package."""
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        assert fullname.partition(".")[0] not in HEAVY, f"{fullname} is imported at start-up"
+        return None
+
+
+@pytest.fixture
+def fresh_imports() -> Iterator[None]:
+    """Forgets Tally's and the heavy modules, and brings the very same ones back afterwards."""
+    before = dict(sys.modules)
+    for name in before:
+        if name.partition(".")[0] in HEAVY | {"pipeline", "schemas", "sketches"}:
+            del sys.modules[name]
+    refusing = Refusing()
+    sys.meta_path.insert(0, refusing)
+    yield
+    sys.meta_path.remove(refusing)
+    sys.modules.clear()
+    sys.modules.update(before)
+
+
+@pytest.mark.usefixtures("fresh_imports")
+def test_the_command_line_loads_without_heavy_packages() -> None:
+    cli = import_module("pipeline.cli")
+    assert cli is not pipeline.cli
+    cli.build_app()
+
+
+@pytest.mark.usefixtures("fresh_imports")
+def test_the_check_for_heavy_packages_can_fail() -> None:
+    with pytest.raises(AssertionError, match="confluent_kafka is imported at start-up"):
+        import_module("pipeline.up")
