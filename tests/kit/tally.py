@@ -1,0 +1,135 @@
+"""A whole running Tally for tests: by `tally up`, or as single processes on a broker of choice."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import clickhouse_connect
+from clickhouse_connect.driver import Client
+
+from tests.kit.processes import Process, wait_until
+
+TALLY = (sys.executable, "-m", "pipeline.cli")
+START_TIMEOUT_S = 60
+
+
+@dataclass
+class RunningTally:
+    """Where the parts of a Tally are, and ways to use it as a user would."""
+
+    kafka: str
+    clickhouse: str
+    workers: list[Process] = field(default_factory=list)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"TALLY_KAFKA": self.kafka, "TALLY_CLICKHOUSE": self.clickhouse}
+
+    def client(self) -> Client:
+        """clickhouse-connect's ordinary HTTP client."""
+        return clickhouse_connect.get_client(dsn=self.clickhouse)
+
+    def run(
+        self, *arguments: str, stdin: str | bytes = b"", code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the command line; its exit code must be `code`."""
+        text = stdin if isinstance(stdin, str) else stdin.decode()
+        done = subprocess.run(
+            [*TALLY, *arguments],
+            check=False,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=_environment(self.env),
+        )
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        )
+        return done
+
+    def json(self, *arguments: str, stdin: str | bytes = b"", code: int = 0) -> Any:
+        """Run a command with --json and read the one document it prints."""
+        return json.loads(self.run(*arguments, "--json", stdin=stdin, code=code).stdout)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        client = self.client()
+        try:
+            return [tuple(row) for row in client.query(query).result_rows]
+        finally:
+            client.close()
+
+    def wait_for(self, query: str, expected: list[tuple[Any, ...]], timeout_s: float = 30) -> None:
+        """Ask until the answer is `expected`; fail with the last answer."""
+        seen: list[list[tuple[Any, ...]]] = [[]]
+
+        def is_there() -> bool:
+            seen[0] = self.rows(query)
+            return seen[0] == expected
+
+        try:
+            wait_until(is_there, query, timeout_s=timeout_s, poll_s=0.2)
+        except AssertionError:
+            assert seen[0] == expected
+
+
+def _environment(extra: dict[str, str]) -> dict[str, str]:
+    import os
+
+    return {**os.environ, "NO_COLOR": "1", **extra}
+
+
+class HasBootstrap(Protocol):
+    """As much of a broker as a Tally needs."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+@contextmanager
+def tally_up(folder: Path) -> Iterator[RunningTally]:
+    """`tally up` on ephemeral ports, as its users start it."""
+    data = folder / "data"
+    ports = ["--kafka-port", "0", "--clickhouse-port", "0", "--web-port", "0"]
+    command = [*TALLY, "up", "--data", str(data), *ports]
+    with Process(command, output_path=folder / "up.txt") as up:
+        up.wait_for_line(r"Ctrl-C stops everything", timeout_s=START_TIMEOUT_S)
+        addresses = json.loads((data / "addresses.json").read_text())
+        yield RunningTally(addresses["kafka"], addresses["clickhouse"])
+        up.stop(timeout_s=30)
+
+
+@contextmanager
+def tally_on(broker: HasBootstrap, folder: Path, workers: int = 1) -> Iterator[RunningTally]:
+    """The embedded ClickHouse and workers on a given broker, each a process of its own."""
+    door = [sys.executable, "-m", "pipeline.embedded.clickhouse", "--data", folder / "clickhouse"]
+    with Process(
+        [*door, "--host", "127.0.0.1", "--port", "0"], output_path=folder / "clickhouse.txt"
+    ) as clickhouse:
+        ready = clickhouse.wait_for_line(r"^clickhouse ready on (\S+)$", timeout_s=START_TIMEOUT_S)
+        tally = RunningTally(broker.bootstrap, f"http://{ready.group(1)}")
+        try:
+            for number in range(workers):
+                tally.workers.append(start_worker(tally, folder / f"worker-{number}.txt"))
+            yield tally
+            for worker in tally.workers:
+                worker.stop(timeout_s=30)
+        finally:
+            for worker in tally.workers:
+                worker.kill()
+
+
+def start_worker(tally: RunningTally, output_path: Path) -> Process:
+    """One more worker, counting when this returns."""
+    worker = Process([*TALLY, "worker"], output_path=output_path, env=tally.env)
+    try:
+        worker.wait_for_line(r"^worker ready", timeout_s=START_TIMEOUT_S)
+    except BaseException:
+        worker.kill()
+        raise
+    return worker
