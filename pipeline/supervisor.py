@@ -1,129 +1,24 @@
 """Keeps a few processes running: starts them in order, restarts the dead, stops them in reverse.
 
 Children live in sessions of their own, so that Ctrl-C in a terminal reaches the supervisor alone
-and it decides the order. They must not outlive it, even when it is killed with SIGKILL and cannot
-act: each child is started through this module's `main`, which asks the kernel to kill it with its
-parent (PR_SET_PDEATHSIG, which survives exec) and then becomes the part. Doing that in a
-`preexec_fn` would run Python between fork and exec of a process with threads, which can deadlock;
-a lifeline pipe would need every part to watch it. PR_SET_PDEATHSIG is Linux's own: elsewhere a
-killed supervisor leaves its parts running, and the next one finds their ports taken.
+and it decides the order; `pipeline.tied` sees to it that they do not outlive it.
 """
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeline.clock import Clock
 from pipeline.errors import OperatorError
+from pipeline.parts import News, Output, Pace, Part
 
-LOG_BYTES_MAX = 8 * 1024 * 1024
 LAST_LINES = 10
 POLL_S = 0.05
-_PR_SET_PDEATHSIG = 1
-
-
-class Output:
-    """What a part wrote to stdout and stderr: a file, so that neither side waits for the other."""
-
-    def __init__(self, path: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
-        self.path = path
-        self._bytes_max = bytes_max
-        self._start = 0
-        self._searched: dict[str, int] = {}
-
-    def open(self) -> int:
-        """A descriptor to append to, which the caller closes.
-
-        A file grown past `bytes_max` is put aside as NAME.log.1 first: at starts only, since a
-        running part holds the file open.
-        """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.exists() and self.path.stat().st_size > self._bytes_max:
-            self.path.replace(self.path.with_name(self.path.name + ".1"))
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._start = os.fstat(descriptor).st_size
-        self._searched.clear()
-        return descriptor
-
-    def said(self, prefix: str) -> bool:
-        """Whether the present run wrote a whole line that starts so. Reads each byte once."""
-        with self.path.open("rb") as file:
-            file.seek(self._searched.setdefault(prefix, self._start))
-            for line in file:
-                if line.startswith(prefix.encode()) and line.endswith(b"\n"):
-                    return True
-                if line.endswith(b"\n"):
-                    self._searched[prefix] += len(line)
-        return False
-
-    def since_start(self, bytes_max: int = 65_536) -> list[str]:
-        """The lines of the present run, or of its last `bytes_max` if it wrote more."""
-        with self.path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(self._start, end - bytes_max))
-            return file.read(bytes_max).decode("utf-8", "replace").splitlines()
-
-
-Probe = Callable[[Output], Awaitable[bool]]
-"""True when the part does its work. May take a few seconds; may raise OSError, which means no."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One process. `environment` is added to the supervisor's own."""
-
-    name: str
-    argv: Sequence[str]
-    address: str
-    probe: Probe
-    ready_timeout_s: float = 30.0
-    stop_timeout_s: float = 15.0
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class News:
-    """A change of a part's state, for people."""
-
-    part: Part
-    state: str
-    detail: str = ""
-    last_lines: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        return (
-            f"{self.part.name:<11} {self.part.address:<17} {self.state:<9} {self.detail}".rstrip()
-        )
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How patient the supervisor is.
-
-    The pause before a restart doubles up to `pause_max_s`, and starts over after a part stayed up
-    for `steady_s`. A part that dies before it was ever healthy is given up after `first_starts`.
-    """
-
-    probe_every_s: float = 0.1
-    probe_timeout_s: float = 5.0
-    watch_every_s: float = 5.0
-    misses_max: int = 3
-    pause_min_s: float = 0.5
-    pause_max_s: float = 30.0
-    steady_s: float = 60.0
-    first_starts: int = 3
-
-    def pause_s(self, previous_s: float, up_s: float) -> float:
-        if up_s >= self.steady_s or previous_s == 0.0:
-            return self.pause_min_s
-        return min(previous_s * 2, self.pause_max_s)
 
 
 class Supervisor:
@@ -239,7 +134,7 @@ class Supervisor:
         output = self._outputs[part.name].open()
         try:
             self._children[part.name] = subprocess.Popen(  # noqa: S603  the argv is the plan's own
-                [sys.executable, "-m", "pipeline.supervisor", str(os.getpid()), *part.argv],
+                [sys.executable, "-m", "pipeline.tied", str(os.getpid()), *part.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -324,20 +219,3 @@ class Supervisor:
 
 def _ending(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Becomes the command `arguments[1:]`, tied to the life of its parent `arguments[0]`."""
-    parent = int(arguments[0])
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl")
-    # The parent may have died before the request; then nobody would ever signal this process.
-    if os.getppid() != parent:
-        sys.exit(1)
-    os.execvp(arguments[1], list(arguments[1:]))  # noqa: S606  no shell is wanted
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -12,16 +12,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.clock import Clock
 from pipeline.errors import OperatorError
-from pipeline.supervisor import News, Output, Part, Probe, Supervisor
+from pipeline.parts import News, Output, Part, Probe
+from pipeline.supervisor import Supervisor
 
 HOST = "127.0.0.1"
 PORT_GRACE_S = 1.0
@@ -227,13 +229,20 @@ In another terminal:
 Ctrl-C stops everything; the data stays."""
 
 
-async def up(
-    options: UpOptions, clock: Clock, tell: Callable[[News], None], say: Callable[[str], None]
-) -> int:
+class Attend(Protocol):
+    """What to do while everything is healthy; it is cancelled when everything stops.
+
+    Calling `stop` ends everything, and so does raising.
+    """
+
+    async def __call__(self, addresses: Addresses, stop: Callable[[], None]) -> None: ...
+
+
+async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], attend: Attend) -> int:
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
     Raises OperatorError before anything is started for a folder in use or a taken port, and later
-    for a part that cannot be brought up; all parts are ended then.
+    for a part that cannot be brought up; all parts are ended then. Raises what `attend` raises.
     """
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
@@ -246,12 +255,28 @@ async def up(
         try:
             if await supervisor.start():
                 write_addresses(file, addresses, supervisor.pids)
-                say(next_steps(options.data, addresses))
-                await supervisor.watch()
+                await _attended(attend(addresses, supervisor.ask_stop), supervisor)
         finally:
             file.unlink(missing_ok=True)
             await supervisor.stop()
         return 130 if was_cut_short() else 0
+
+
+async def _attended(attending: Coroutine[None, None, None], supervisor: Supervisor) -> None:
+    """Watches over the parts while `attending` runs; raises what it raises."""
+
+    def on_done(task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            supervisor.ask_stop()
+
+    task = asyncio.create_task(attending)
+    task.add_done_callback(on_done)
+    try:
+        await supervisor.watch()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def _obey_signals(supervisor: Supervisor, clock: Clock) -> Callable[[], bool]:

@@ -23,7 +23,7 @@ from pipeline.cli.output import (
 )
 from pipeline.errors import TallyError, TryAgainError
 
-COMMANDS = ("up", "worker", "produce", "count", "status", "migrate", "schema")
+COMMANDS = ("demo", "up", "worker", "produce", "count", "status", "migrate", "schema")
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130

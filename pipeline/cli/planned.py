@@ -8,7 +8,6 @@ import typer
 from pipeline.errors import OperatorError
 
 PLANNED = {
-    "demo": "Everything on this machine, with a synthetic stream.",
     "serve": "The web API and dashboard.",
     "load": "Synthetic load.",
     "tail": "Live decoded events.",

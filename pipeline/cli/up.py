@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,8 @@ from pipeline.cli.output import console
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pipeline.supervisor import News
+    from pipeline.parts import News
+    from pipeline.up import Addresses
 
 STYLES = {"healthy": "green", "stopped": "dim", "failed": "bold red"}
 
@@ -40,20 +42,25 @@ def up(
     the parts' output in DATA/logs.
     """
     # Imported here since it brings the Kafka client, which `tally --help` can do without.
-    from pipeline.up import UpOptions  # noqa: PLC0415
+    from pipeline.up import UpOptions, next_steps  # noqa: PLC0415
     from pipeline.up import up as run_up  # noqa: PLC0415
 
+    async def attend(addresses: "Addresses", stop: Callable[[], None]) -> None:  # noqa: ARG001 - signals stop it
+        say(next_steps(data, addresses))
+
     options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers)
-    raise typer.Exit(asyncio.run(run_up(options, SystemClock(), _tell, _say)))
+    raise typer.Exit(asyncio.run(run_up(options, SystemClock(), tell, attend)))
 
 
-def _tell(news: "News") -> None:
-    _say(news.line(), STYLES.get(news.state, "yellow"))
+def tell(news: "News") -> None:
+    """One line for people, and the part's last words if it has some."""
+    say(news.line(), STYLES.get(news.state, "yellow"))
     for line in news.last_lines:
-        _say(f"    | {line}")
+        say(f"    | {line}")
 
 
-def _say(text: str, style: str = "") -> None:
+def say(text: str, style: str = "") -> None:
+    """Print a line for people."""
     # A closed terminal or pipe must not end the parts: they may be at work for somebody else.
     with contextlib.suppress(OSError):
         console().print(text, style=style or None)

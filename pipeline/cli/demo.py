@@ -1,0 +1,53 @@
+"""`tally demo`: everything on this machine, with a synthetic stream and a live table."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.cli.up import tell
+from pipeline.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pipeline.up import Addresses
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo")(demo)
+
+
+def demo(
+    data: Annotated[Path, typer.Option(help="The folder that keeps everything.")] = Path(
+        ".tally-demo"
+    ),
+    kafka_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")
+    ] = 19092,
+    clickhouse_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of ClickHouse; 0 takes a free one.")
+    ] = 18123,
+    web_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")
+    ] = 8321,
+    rate: Annotated[int, typer.Option(min=1, max=100_000, help="Events per second.")] = 2_000,
+    seconds: Annotated[float, typer.Option(min=0, help="Stop after so long; 0: at Ctrl-C.")] = 0,
+) -> None:
+    """Everything on this machine, with a synthetic stream and a live table.
+
+    Posts are liked and unliked, pages viewed, hashtags used; every two minutes a new one bursts.
+    Ctrl-C stops everything and keeps the data, so that the next start goes on counting.
+    """
+    # Imported here since they bring the clients, which `tally --help` can do without.
+    from pipeline.demo import Demo  # noqa: PLC0415
+    from pipeline.up import UpOptions, up  # noqa: PLC0415
+
+    clock = SystemClock()
+
+    async def attend(addresses: "Addresses", stop: Callable[[], None]) -> None:
+        await Demo(addresses.environment, clock, rate=rate, seconds=seconds).run()
+        stop()
+
+    options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers=1)
+    raise typer.Exit(asyncio.run(up(options, clock, tell, attend)))
