@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 import clickhouse_connect
 import numpy as np
@@ -88,10 +89,12 @@ class ClickHouseSink:
             self._client.insert_arrow(table, columns)
         except DatabaseError as error:
             # The server answered, and said no.
-            raise OperatorError(f"ClickHouse at {self._url} refused a block: {error}") from error
+            raise OperatorError(f"ClickHouse refused a block of {table}: {error}") from error
         except (ClickHouseError, OSError) as error:
             self.close()
-            raise TryAgainError(f"ClickHouse at {self._url} does not answer: {error}") from error
+            raise TryAgainError(
+                f"ClickHouse at {without_secrets(self._url)} does not answer: {error}"
+            ) from error
 
 
 def connect(url: str) -> Client:
@@ -102,8 +105,15 @@ def connect(url: str) -> Client:
         )
     except (ClickHouseError, OSError) as error:
         raise TryAgainError(
-            f"ClickHouse at {url} does not answer; is it up? TALLY_CLICKHOUSE sets its URL"
+            f"ClickHouse at {without_secrets(url)} does not answer; is it up? TALLY_CLICKHOUSE "
+            "sets its URL"
         ) from error
+
+
+def without_secrets(url: str) -> str:
+    """The URL as it may be shown: without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _cell_columns(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
