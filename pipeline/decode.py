@@ -1,0 +1,177 @@
+"""Records of one fetch to columns of increments: pure, no clock, the same answer for the same log.
+
+Bad input never raises: it comes back as refused, with its place and a reason, and the rest counts.
+Whether an event is too late or in the future is not decided here, since that needs log time.
+"""
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.decode_json import read_json
+from pipeline.errors import BadInputError
+from pipeline.lanes import Lanes, sort_into_lanes
+from schemas.checks import bad_rows
+from schemas.events import check_event, read_event
+from schemas.frames import FRAME_SCHEMA, Frame, read_frame
+from schemas.records import Records
+from schemas.times import AT_MAX_MS, AT_MIN_MS
+
+COLUMNS = pa.schema(
+    [
+        *FRAME_SCHEMA,
+        pa.field("offset", pa.int64()),
+        pa.field("row", pa.int32()),
+        pa.field("log_ms", pa.int64()),
+    ]
+)
+"""Of `Decoded.columns`. Only `member` and `id` hold nulls."""
+
+TOMBSTONE_REASON = "no value; a tombstone is no event"
+NO_TIME_REASON = "at: missing, and the log gives no time"
+# Below it, on average, joining chunks costs less than the fixed cost of each later step per chunk.
+_ROWS_PER_CHUNK = 2048
+DISAGREEMENT_REASON = "refused by the fast decoder alone; please report this event"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A dead letter to be: a record, or one row of a frame, that is no event.
+
+    `value` is the record's bytes; for a row of a frame it is that row as JSON.
+    """
+
+    offset: int
+    row: int
+    reason: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A record that is no increment: rules, adjustments, heartbeats, by `tally-kind`."""
+
+    offset: int
+    timestamp_ms: int
+    kind: str
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """What one fetch holds: each of the three in log order."""
+
+    columns: pa.Table
+    refused: list[Refused]
+    control: list[Control]
+
+
+def decode(records: Records) -> Decoded:
+    """Every record's increments, or why there are none. Never blocks; no input makes it raise."""
+    lanes = sort_into_lanes(records)
+    json_columns, json_reasons = read_json(lanes.json_values)
+    frames, refused = _read_frames(records, lanes)
+    for index in lanes.tombstones:
+        refused.append(Refused(int(records.offsets[index]), 0, TOMBSTONE_REASON, b""))
+
+    columns = _assemble(records, lanes, json_columns, frames)
+    bad = bad_rows(columns)
+    if bad.any():
+        asker = _Asker(columns, lanes.json_values, json_reasons, frames)
+        refused += [asker.refused(int(place)) for place in np.flatnonzero(bad)]
+        columns = columns.filter(pa.array(~bad))
+    if lanes.json_values and frames:
+        columns = columns.take(
+            pc.sort_indices(columns, [("offset", "ascending"), ("row", "ascending")])
+        )
+    refused.sort(key=lambda one: (one.offset, one.row))
+    return Decoded(columns, refused, _controls(records, lanes))
+
+
+def _read_frames(records: Records, lanes: Lanes) -> tuple[list[tuple[int, Frame]], list[Refused]]:
+    frames, refused = [], []
+    for index, value in lanes.frames:
+        try:
+            frames.append((index, read_frame(value)))
+        except BadInputError as error:
+            refused.append(Refused(int(records.offsets[index]), 0, str(error), value))
+    return frames, refused
+
+
+def _assemble(
+    records: Records, lanes: Lanes, json_columns: pa.Table, frames: list[tuple[int, Frame]]
+) -> pa.Table:
+    """All rows with their places: first those of JSON values, then those of each frame."""
+    lengths = [frame.columns.num_rows for _, frame in frames]
+    frame_indexes = np.array([index for index, _ in frames], np.int64)
+    index = np.concatenate([lanes.json, np.repeat(frame_indexes, lengths)])
+    rows = [np.zeros(len(lanes.json), np.int32)]
+    rows += [np.arange(length, dtype=np.int32) for length in lengths]
+    tables = [json_columns] if lanes.json_values or not frames else []
+    table = pa.concat_tables([*tables, *(frame.columns for _, frame in frames)])
+    if table.num_rows < _ROWS_PER_CHUNK * table.column("counter").num_chunks:
+        table = table.combine_chunks()
+    log_ms = pa.array(records.timestamps_ms[index])
+    at = table.column("at")
+    if at.null_count:
+        table = table.set_column(2, "at", pc.coalesce(at, log_ms))
+    places = [pa.array(records.offsets[index]), pa.array(np.concatenate(rows)), log_ms]
+    return pa.table([*table.columns, *places], schema=COLUMNS)
+
+
+class _Asker:
+    """Asks the model why a row is bad. Only bad rows come here, so it may take its time."""
+
+    def __init__(
+        self,
+        columns: pa.Table,
+        json_values: list[bytes],
+        json_reasons: dict[int, str],
+        frames: list[tuple[int, Frame]],
+    ) -> None:
+        self._offsets = columns.column("offset")
+        self._rows = columns.column("row")
+        self._log_ms = columns.column("log_ms")
+        self._json_values = json_values
+        self._json_reasons = json_reasons
+        self._frames = frames
+        ends = np.cumsum([len(json_values), *(frame.columns.num_rows for _, frame in frames)])
+        self._frame_starts: list[int] = ends[:-1].tolist()
+
+    def refused(self, place: int) -> Refused:
+        row: int = self._rows[place].as_py()
+        if place < len(self._json_values):
+            value = self._json_values[place]
+            reason = self._json_reasons.get(place) or self._why(place, value)
+        else:
+            number = bisect_right(self._frame_starts, place) - 1
+            document = self._frames[number][1].document(row)
+            value = json.dumps(document, ensure_ascii=False).encode()
+            reason = self._why(place, document)
+        return Refused(self._offsets[place].as_py(), row, reason, value)
+
+    def _why(self, place: int, written: bytes | dict[str, object]) -> str:
+        try:
+            event = read_event(written) if isinstance(written, bytes) else check_event(written)
+        except BadInputError as error:
+            return str(error)
+        no_time = not AT_MIN_MS <= self._log_ms[place].as_py() <= AT_MAX_MS
+        return NO_TIME_REASON if event.at is None and no_time else DISAGREEMENT_REASON
+
+
+def _controls(records: Records, lanes: Lanes) -> list[Control]:
+    return [
+        Control(
+            int(records.offsets[index]),
+            int(records.timestamps_ms[index]),
+            kind,
+            records.keys[index],
+            records.values[index],
+        )
+        for index, kind in lanes.control
+    ]

@@ -1,0 +1,158 @@
+"""The counting rules, family by family: `tally.toml` read, checked and merged with the default.
+
+[default]                       # every field may be left out
+kind = "exact"                  # exact | sketched | strict
+regions = true
+lateness = "1d"
+shards = 1                      # a number, or "adaptive"
+read_mode = "cached"            # cached | exact | live
+distinct = { enabled = true, error = 0.02, grains = ["1h", "1d"] }
+trends = { enabled = true, k = 100, min_count = 10, min_score = 3.0 }
+retention = { "1m" = "7d", "1h" = "90d", "1d" = "forever" }
+ids = { horizon = "1d", limit = 1000000 }
+
+[families.hashtag]              # the same fields; what is left out is the default's
+lateness = "2h"
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from pipeline.errors import OperatorError
+from schemas.rules import Distinct, Family, Ids, Retention, Rules, Trends
+from schemas.toml_places import line_of, nearest
+
+_FAMILY_MAX_BYTES = 255
+_TABLES: dict[str, type[BaseModel]] = {
+    "distinct": Distinct,
+    "trends": Trends,
+    "retention": Retention,
+    "ids": Ids,
+}
+
+
+class Families(Rules):
+    """All families' rules, each whole: what a family leaves out was taken from the default."""
+
+    default: Family = Family()
+    families: dict[str, Family] = Field(default_factory=dict)
+
+    def for_counter(self, counter: str) -> Family:
+        """The rules for `family:key`; the default's for a family that is not named."""
+        return self.families.get(counter.partition(":")[0], self.default)
+
+    def canonical_json(self) -> str:
+        """The counting rules as one text: equal rules give equal texts, however written."""
+        default = self.default.counting_rules()
+        named = {name: family.counting_rules() for name, family in self.families.items()}
+        special = {name: rules for name, rules in named.items() if rules != default}
+        document = {"default": default, "families": special}
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def rules_hash(self) -> str:
+        """SHA-256 of the canonical JSON, in hexadecimal."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
+
+
+def load_families(path: Path | None) -> Families:
+    """The rules in the file, or the defaults without one. Reads the disk.
+
+    Raises OperatorError with file, line and field when the file is away or mistaken.
+    """
+    if path is None:
+        return Families()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise OperatorError(f"{path}: cannot be read: {reason}") from None
+    return parse_families(text, str(path))
+
+
+def parse_families(text: str, file: str = "tally.toml") -> Families:
+    """The rules in a TOML text. Raises OperatorError naming `file`, the line and the field."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(_syntax(file, text, str(error))) from None
+    problem = _first_problem(document)
+    if problem is None:
+        return Families.model_validate(_merged(document))
+    place, reason = problem
+    where = f"{file}:{line_of(text, place)}"
+    raise OperatorError(f"{where}: {'.'.join(place)}: {reason}")
+
+
+def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    families = document.get("families", {})
+    for name in families if isinstance(families, dict) else ():
+        if not name or ":" in name or len(name.encode()) > _FAMILY_MAX_BYTES:
+            return ("families", name), "a family's name is 1 to 255 bytes without ':'"
+    try:
+        # Checked before the merge, so that a mistake in the default is reported there.
+        Families.model_validate(document)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = _place_in(document, tuple(map(str, problem["loc"])))
+        return place, _reason(problem["type"], problem["msg"], place)
+    return None
+
+
+def _place_in(document: object, location: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of the location that are in the document: pydantic adds branches of unions to it."""
+    place: list[str] = []
+    for part in location:
+        if not isinstance(document, dict):
+            break
+        if part in document:
+            document = document[part]
+            place.append(part)
+    return tuple(place)
+
+
+def _reason(kind: str, message: str, place: tuple[str, ...]) -> str:
+    if kind == "extra_forbidden":
+        return "unknown" + nearest(place[-1], _known_keys(place[:-1]))
+    if place and place[-1] == "shards":
+        return 'expected a number from 1 to 4096, or "adaptive"'
+    if kind in {"dict_type", "model_type"}:
+        return "expected a table"
+    text = message.removeprefix("Value error, ").replace("Input should be", "expected")
+    return text[:1].lower() + text[1:]
+
+
+def _known_keys(table: tuple[str, ...]) -> list[str]:
+    inner = table[2:] if table[:1] == ("families",) else table[1:]
+    model: type[BaseModel] = Family if table else Families
+    for part in inner:
+        model = _TABLES[part]
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _merged(document: dict[str, Any]) -> dict[str, Any]:
+    default = document.get("default", {})
+    families = document.get("families", {})
+    merged = {name: _over(default, family) for name, family in families.items()}
+    return {"default": default, "families": merged}
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for name, value in above.items():
+        nested = isinstance(value, dict) and isinstance(below.get(name), dict)
+        result[name] = _over(below[name], value) if nested else value
+    return result
+
+
+def _syntax(file: str, text: str, message: str) -> str:
+    reason, _, place = message.rpartition(" (at ")
+    match = re.match(r"line ([0-9]+)", place)
+    line = match[1] if match else max(len(text.splitlines()), 1)
+    return f"{file}:{line}: not TOML: {reason or message}"

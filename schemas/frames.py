@@ -1,0 +1,150 @@
+"""The frame: many events as one Arrow IPC stream, with the columns an event has fields for."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from pipeline.errors import BadInputError
+from schemas.events import DELTA_DEFAULT, FIELDS, REGION_DEFAULT
+from schemas.frame_columns import as_at, as_delta, as_text, surely_valid
+from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, check_limits
+
+FRAME_CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+
+FRAME_SCHEMA = pa.schema(
+    [
+        pa.field("counter", pa.string()),
+        pa.field("delta", pa.int64()),
+        pa.field("at", pa.int64()),
+        pa.field("member", pa.string()),
+        pa.field("region", pa.string()),
+        pa.field("id", pa.string()),
+    ]
+)
+"""As `encode_frame` writes a frame and `read_frame` gives it; a null stands for the default."""
+
+_QUOTED_TEXT_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A frame that could be read. Its rows are typed, not yet checked against the event's limits.
+
+    `columns` has FRAME_SCHEMA; `delta` and `region` have their defaults filled in, a null `at` is
+    left for the log's time. `written` holds the known columns as the producer wrote them.
+    """
+
+    columns: pa.Table
+    written: pa.Table
+
+    def document(self, row: int) -> dict[str, object]:
+        """One row as an event's JSON document, as it was written; overlong text is cut short."""
+        document = {}
+        for name in self.written.column_names:
+            value = _as_written(self.written.column(name), row)
+            if value is not None:
+                document[name] = value[:_QUOTED_TEXT_MAX] if isinstance(value, str) else value
+        return document
+
+
+def encode_frame(columns: Mapping[str, Sequence[object] | pa.Array]) -> bytes:
+    """One frame of equally long columns, by field; columns that are all default may be left out.
+
+    Raises BadInputError for an unknown, missing or mistyped column and for a frame that is too
+    large; the limits of single events are the reader's to check.
+    """
+    unknown = [name for name in columns if name not in FIELDS]
+    if unknown or "counter" not in columns:
+        raise BadInputError(
+            f"frame: {unknown[0]}: unknown column" if unknown else "frame: counter: missing"
+        )
+    fields = [FRAME_SCHEMA.field(name) for name in FIELDS if name in columns]
+    try:
+        arrays = [pa.array(columns[field.name], field.type) for field in fields]
+        batch = pa.record_batch(arrays, schema=pa.schema(fields))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise BadInputError(f"frame: {error}") from None
+    if batch.num_rows > MAX_FRAME_ROWS:
+        raise BadInputError(f"frame: more than {MAX_FRAME_ROWS} rows")
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    if len(data) > MAX_FRAME_BYTES:
+        raise BadInputError(f"frame: more than {MAX_FRAME_BYTES} bytes")
+    return data
+
+
+def read_frame(data: bytes) -> Frame:
+    """The rows of one frame. Raises BadInputError, with a reason, when it cannot be read as one.
+
+    Columns that are not fields of an event are neither read nor checked. The answer may share
+    memory with `data`.
+    """
+    try:
+        written = _read_known_columns(data)
+    except (pa.ArrowException, OSError, ValueError, KeyError, struct.error):
+        raise BadInputError("frame: not an Arrow IPC stream") from None
+    try:
+        return Frame(_typed(written), written)
+    except pa.ArrowException:
+        raise BadInputError("frame: its columns cannot be converted") from None
+
+
+def _typed(written: pa.Table) -> pa.Table:
+    rows = written.num_rows
+    arrays = []
+    for field in FRAME_SCHEMA:
+        if field.name not in written.column_names:
+            arrays.append(_default(field, rows))
+        elif field.name == "delta":
+            arrays.append(_filled(as_delta(written.column("delta")), DELTA_DEFAULT))
+        elif field.name == "at":
+            arrays.append(as_at(written.column("at")))
+        else:
+            arrays.append(_text(field.name, written.column(field.name)))
+    return pa.table(arrays, schema=FRAME_SCHEMA)
+
+
+def _read_known_columns(data: bytes) -> pa.Table:
+    check_limits(data)
+    names = ipc.open_stream(pa.py_buffer(data)).schema.names
+    known = [index for index, name in enumerate(names) if name in FIELDS]
+    twice = {names[index] for index in known if names.count(names[index]) > 1}
+    if twice:
+        raise BadInputError(f"frame: {min(twice)}: the column occurs twice")
+    if "counter" not in names:
+        raise BadInputError("frame: counter: the column is missing")
+    options = ipc.IpcReadOptions(included_fields=known, ensure_native_endian=True)
+    table = ipc.open_stream(pa.py_buffer(data), options=options).read_all()
+    table.validate()
+    if not all(surely_valid(chunk) for column in table.columns for chunk in column.chunks):
+        table.validate(full=True)
+    return table
+
+
+def _text(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = column.cast(pa.string()) if pa.types.is_null(column.type) else as_text(name, column)
+    return _filled(text, REGION_DEFAULT) if name == "region" else text
+
+
+def _filled(column: pa.ChunkedArray, default: object) -> pa.ChunkedArray:
+    return pc.fill_null(column, default) if column.null_count else column
+
+
+def _default(field: pa.Field, rows: int) -> pa.Array:
+    if field.name == "delta":
+        return pa.repeat(pa.scalar(DELTA_DEFAULT, pa.int64()), rows)
+    if field.name == "region":
+        return pa.repeat(pa.scalar(REGION_DEFAULT, pa.string()), rows)
+    return pa.nulls(rows, field.type)
+
+
+def _as_written(column: pa.ChunkedArray, row: int) -> object:
+    if pa.types.is_timestamp(column.type):
+        return as_at(column.slice(row, 1))[0].as_py()
+    return column[row].as_py()

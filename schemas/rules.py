@@ -1,0 +1,93 @@
+"""The rules of one family of counters, as `tally.toml` writes them and the pipeline uses them."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+Grain = Literal["1m", "1h", "1d"]
+GRAINS: tuple[Grain, ...] = ("1m", "1h", "1d")
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION_MAX_MS = 36_500 * _UNITS_MS["d"]
+_FOREVER = "forever"
+
+
+def parse_duration_ms(value: object) -> int:
+    """Milliseconds of "30s", "10m", "24h" or "7d". Raises ValueError saying so."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('expected a duration such as "30s", "10m", "24h" or "7d"')
+    duration_ms = int(match[1]) * _UNITS_MS[match[2]]
+    if not 0 < duration_ms <= _DURATION_MAX_MS:
+        raise ValueError("expected a duration above 0 and up to 36500d")
+    return duration_ms
+
+
+def _retention_ms(value: object) -> int | None:
+    return None if value == _FOREVER else parse_duration_ms(value)
+
+
+def _in_order(grains: list[Grain]) -> list[Grain]:
+    """Without repetitions and from fine to coarse, so that equal rules have equal texts."""
+    return [grain for grain in GRAINS if grain in grains]
+
+
+DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
+RetentionMs = Annotated[int | None, BeforeValidator(_retention_ms)]
+
+
+class Rules(BaseModel):
+    """What all rules share: nothing unknown, and strict, so that "5" is not 5, nor 1 true."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Distinct(Rules):
+    """Distinct members: on or off, the relative standard error wanted, and for which grains."""
+
+    enabled: bool = True
+    error: float = Field(default=0.02, ge=0.005, le=0.25, allow_inf_nan=False)
+    grains: Annotated[list[Grain], Field(min_length=1), AfterValidator(_in_order)] = ["1h", "1d"]
+
+
+class Trends(Rules):
+    """Trends: how many counters are ranked, and from which count and score one is trending."""
+
+    enabled: bool = True
+    k: int = Field(default=100, ge=1, le=10_000)
+    min_count: int = Field(default=10, ge=1, le=2**40)
+    min_score: float = Field(default=3.0, gt=0, le=1e6, allow_inf_nan=False)
+
+
+class Retention(Rules):
+    """How long windows of each grain are kept; None is for ever. Lifetime totals always are."""
+
+    minute_ms: RetentionMs = Field(default=7 * _UNITS_MS["d"], alias="1m")
+    hour_ms: RetentionMs = Field(default=90 * _UNITS_MS["d"], alias="1h")
+    day_ms: RetentionMs = Field(default=None, alias="1d")
+
+
+class Ids(Rules):
+    """How long an id is remembered: by log time or by number in a partition, what ends first."""
+
+    horizon_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="horizon")
+    limit: int = Field(default=1_000_000, ge=1, le=100_000_000)
+
+
+class Family(Rules):
+    """The rules of one family of counters."""
+
+    kind: Literal["exact", "sketched", "strict"] = "exact"
+    regions: bool = True
+    lateness_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="lateness")
+    shards: Annotated[int, Field(ge=1, le=4096)] | Literal["adaptive"] = 1
+    read_mode: Literal["cached", "exact", "live"] = "cached"
+    distinct: Distinct = Distinct()
+    trends: Trends = Trends()
+    retention: Retention = Retention()
+    ids: Ids = Ids()
+
+    def counting_rules(self) -> dict[str, Any]:
+        """What decides how records are counted; sharding, retention and reads do not."""
+        return self.model_dump(mode="json", exclude={"shards", "retention", "read_mode"})

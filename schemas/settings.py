@@ -1,0 +1,130 @@
+"""Where this process finds its servers and how often it writes: environment variables `TALLY_*`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pipeline.errors import OperatorError
+
+ENV_PREFIX = "TALLY_"
+DEFAULT_CONFIG = Path("tally.toml")
+
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_REPLICA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[ipv6]:port`. Raises ValueError with what is expected."""
+    host, colon, port = text.rpartition(":")
+    if not colon or _HOST.fullmatch(host) is None:
+        raise ValueError(f"expected host:port, got {text!r}")
+    if re.fullmatch(r"[0-9]{1,5}", port) is None or not 0 < int(port) < 65536:
+        raise ValueError(f"the port must be from 1 to 65535, got {port!r}")
+    return host.strip("[]"), int(port)
+
+
+def _host_port(text: str) -> str:
+    split_host_port(text)
+    return text
+
+
+def _host_ports(text: str) -> str:
+    """One `host:port`, or several with commas between, as Kafka clients take them."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        split_host_port(part)
+    return ",".join(parts)
+
+
+def _http_url(text: str) -> str:
+    # The text is not repeated in these errors, since a URL may carry a password.
+    url = urlsplit(text)
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        raise ValueError("expected a URL such as http://127.0.0.1:18123")
+    if url.query or url.fragment:
+        raise ValueError("expected a URL without ? and #")
+    try:
+        port = url.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError("the port in the URL must be from 1 to 65535")
+    return text.rstrip("/")
+
+
+def _replica(text: str) -> str:
+    if _REPLICA.fullmatch(text) is None:
+        raise ValueError(f"expected 1 to 64 letters, digits, '.', '_' or '-', got {text!r}")
+    return text
+
+
+def _trimmed(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _default_config() -> Path | None:
+    return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
+
+
+class Settings(BaseSettings):
+    """One process's settings; each field is the environment variable `TALLY_` plus its name.
+
+    An empty variable is taken as unset. Variables that are not fields are ignored. Build it with
+    `load_settings`, which reports a mistake as an OperatorError.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    kafka: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_ports)] = Field(
+        default="127.0.0.1:19092", description="Kafka: host:port, or several with commas between."
+    )
+    clickhouse: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_http_url)] = Field(
+        default="http://127.0.0.1:18123", description="ClickHouse's HTTP interface: a URL."
+    )
+    web: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] = Field(
+        default="127.0.0.1:8321", description="Where `tally serve` listens: host:port."
+    )
+    replica: Annotated[str, AfterValidator(_replica)] = Field(
+        default="main", description="This cluster's name in cells that regions exchange."
+    )
+    config: Path | None = Field(
+        default_factory=_default_config,
+        description="The families' file; ./tally.toml if there is one.",
+    )
+    build: int = Field(default=1, ge=1, le=2**32 - 1, description="The build that is counted into.")
+    partitions: int = Field(
+        default=8, ge=1, le=4096, description="Partitions of the topics that Tally makes."
+    )
+    flush_interval_s: float = Field(
+        default=1.0, ge=0.01, le=3600, allow_inf_nan=False, description="Seconds between flushes."
+    )
+    checkpoint_interval_s: float = Field(
+        default=5.0,
+        ge=0.01,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds between checkpoints.",
+    )
+
+
+def load_settings() -> Settings:
+    """The settings from the environment. Raises OperatorError, one line naming the variable."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = [
+            f"{ENV_PREFIX}{str(problem['loc'][0]).upper()}: {_reason(problem['msg'])}"
+            for problem in error.errors()
+        ]
+    raise OperatorError("; ".join(problems))
+
+
+def _reason(message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]

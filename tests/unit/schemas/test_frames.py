@@ -1,0 +1,175 @@
+import pyarrow as pa
+import pytest
+from pyarrow import ipc
+
+from pipeline.errors import BadInputError
+from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
+from schemas.frames import FRAME_SCHEMA, encode_frame, read_frame
+
+
+def as_stream(table: pa.Table, **options: object) -> bytes:
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, table.schema, options=ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def test_a_frame_is_read_as_it_was_written() -> None:
+    columns = {
+        "counter": ["a:1", "é:2"],
+        "delta": [1, -5],
+        "at": [1_790_000_000_000, None],
+        "member": ["ada", None],
+        "region": ["eu", ""],
+        "id": [None, "x"],
+    }
+    frame = read_frame(encode_frame(columns))
+    assert frame.columns.schema == FRAME_SCHEMA
+    assert frame.columns.to_pydict() == columns
+
+
+def test_columns_left_out_and_nulls_mean_the_default() -> None:
+    frame = read_frame(encode_frame({"counter": ["a:1", "a:2"], "delta": [None, 7]}))
+    assert frame.columns.to_pylist() == [
+        {"counter": "a:1", "delta": 1, "at": None, "member": None, "region": "", "id": None},
+        {"counter": "a:2", "delta": 7, "at": None, "member": None, "region": "", "id": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.uint32(), pa.large_string()),
+    ],
+)
+def test_text_of_every_arrow_sort_is_taken(text: pa.DataType) -> None:
+    written = ["a:1", "b:2", "a:1"]
+    table = pa.table({"counter": pa.array(written).cast(text), "region": pa.nulls(3, pa.null())})
+    assert read_frame(as_stream(table)).columns.column("counter").to_pylist() == written
+
+
+@pytest.mark.parametrize("number", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
+def test_whole_numbers_of_every_width_are_taken(number: pa.DataType) -> None:
+    table = pa.table({"counter": ["a:1", "a:2"], "delta": pa.array([1, None], number)})
+    assert read_frame(as_stream(table)).columns.column("delta").to_pylist() == [1, 1]
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 10**6)])
+def test_timestamps_with_a_zone_are_taken(unit: str, factor: float) -> None:
+    ticks = int(1_790_000_000_000 * factor)
+    at = pa.array([ticks, None, -1], pa.int64()).cast(pa.timestamp(unit, "Europe/Berlin"))
+    frame = read_frame(as_stream(pa.table({"counter": ["a:1"] * 3, "at": at})))
+    assert frame.columns.column("at").to_pylist() == [1_790_000_000_000, None, -1]
+
+
+def test_rfc3339_text_in_a_frame_is_taken() -> None:
+    table = pa.table({"counter": ["a:1", "a:2"], "at": ["1970-01-01T00:00:01Z", "soon"]})
+    assert read_frame(as_stream(table)).columns.column("at").to_pylist() == [1000, -1]
+
+
+def test_a_row_is_told_as_it_was_written_with_overlong_text_cut() -> None:
+    table = pa.table({"counter": ["a" * 5000], "delta": pa.array([2**64 - 1], pa.uint64())})
+    assert read_frame(as_stream(table)).document(0) == {"counter": "a" * 1024, "delta": 2**64 - 1}
+
+
+def test_unknown_columns_are_ignored() -> None:
+    table = pa.table({"colour": [[1]], "counter": ["a:1"]})
+    assert read_frame(as_stream(table)).columns.num_rows == 1
+
+
+UNREADABLE = {
+    "not an Arrow IPC stream": b"junk",
+    "counter: the column is missing": as_stream(pa.table({"delta": [1]})),
+    "counter: the column occurs twice": as_stream(
+        pa.Table.from_arrays([pa.array(["a:1"])] * 2, ["counter", "counter"])
+    ),
+    "counter: the column is binary; give text": as_stream(pa.table({"counter": [b"a:1"]})),
+    "delta: the column is double; give whole numbers": as_stream(
+        pa.table({"counter": ["a:1"], "delta": [1.0]})
+    ),
+    "at: the column's timestamps have no time zone; give them UTC": as_stream(
+        pa.table({"counter": ["a:1"], "at": pa.array([1], pa.timestamp("ms"))})
+    ),
+    "its body is compressed; let Kafka compress instead": as_stream(
+        pa.table({"counter": ["a:1"] * 100}), compression="zstd"
+    ),
+    f"more than {MAX_FRAME_ROWS} rows": as_stream(
+        pa.table({"counter": pa.repeat("a:1", MAX_FRAME_ROWS + 1).dictionary_encode()})
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", UNREADABLE)
+def test_a_frame_that_cannot_be_read_is_refused_with_a_reason(reason: str) -> None:
+    with pytest.raises(BadInputError) as refused:
+        read_frame(UNREADABLE[reason])
+    assert str(refused.value).removeprefix("frame: ") == reason
+
+
+def test_a_frame_that_is_cut_anywhere_is_refused() -> None:
+    batches = pa.table({"counter": ["a:1"]}), pa.table({"counter": ["a:2"]})
+    frame = as_stream(pa.concat_tables(batches))
+    assert read_frame(frame).columns.num_rows == 2
+    for length in range(len(frame)):
+        with pytest.raises(BadInputError):
+            read_frame(frame[:length])
+
+
+def test_bytes_after_the_end_of_a_frame_are_refused() -> None:
+    frame = encode_frame({"counter": ["a:1"]})
+    with pytest.raises(BadInputError, match=r"^frame: not whole"):
+        read_frame(frame + frame)
+
+
+def test_a_frame_that_is_too_large_is_refused_unread() -> None:
+    with pytest.raises(BadInputError, match=f"^frame: more than {MAX_FRAME_BYTES} bytes$"):
+        read_frame(bytes(MAX_FRAME_BYTES + 1))
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
+    broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a:\xff"]).buffers())
+    with pytest.raises(BadInputError, match="not an Arrow IPC stream"):
+        read_frame(as_stream(pa.table({"counter": broken})))
+
+
+def test_indices_beyond_the_dictionary_are_refused() -> None:
+    broken = pa.DictionaryArray.from_arrays(pa.array([0, 9]), pa.array(["a:1"]), safe=False)
+    with pytest.raises(BadInputError, match="not an Arrow IPC stream"):
+        read_frame(as_stream(pa.table({"counter": broken})))
+
+
+def test_a_dictionary_cannot_multiply_overlong_text() -> None:
+    entries = pa.array(["a:1", "a:" + "x" * 2**20])
+    indices = pa.array([0] + [1] * 10_000, pa.int32())
+    table = pa.table({"counter": pa.DictionaryArray.from_arrays(indices, entries)})
+    counters = read_frame(as_stream(table)).columns.column("counter")
+    assert counters[0].as_py() == "a:1"
+    assert counters.nbytes < 2**20
+
+
+def test_a_dictionary_that_grows_beyond_the_bound_is_refused() -> None:
+    rows = MAX_TEXT_BYTES // 256 + 1
+    table = pa.table({"counter": pa.repeat("a:" + "x" * 254, rows).dictionary_encode()})
+    with pytest.raises(BadInputError, match=f"^counter: more than {MAX_TEXT_BYTES} bytes"):
+        read_frame(as_stream(table))
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"delta": [1]}, "counter: missing"),
+        ({"counter": ["a:1"], "colour": [1]}, "colour: unknown column"),
+        ({"counter": ["a:1"], "delta": ["x"]}, "frame: "),
+        ({"counter": ["a:1"], "delta": [2**70]}, "frame: "),
+        ({"counter": ["a:1"], "delta": [1, 2]}, "frame: "),
+    ],
+)
+def test_a_frame_that_cannot_be_written_is_refused(
+    columns: dict[str, list[object]], reason: str
+) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        encode_frame(columns)
