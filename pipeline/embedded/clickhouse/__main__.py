@@ -1,0 +1,106 @@
+"""`python -m pipeline.embedded.clickhouse`: the embedded ClickHouse as a process."""
+
+import argparse
+import asyncio
+import fcntl
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from pipeline.clock import SystemClock
+from pipeline.errors import OperatorError
+
+STOP_WITHIN_S = 5.0
+HEADER_BYTES_MAX = 1 << 20
+
+
+def main() -> int:
+    """Runs until SIGTERM or SIGINT. Exit code 1, with one line on stderr, when it cannot start."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.embedded.clickhouse")
+    parser.add_argument("--data", type=Path, required=True, help="folder that keeps the tables")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=18123, help="0 takes any free port")
+    options = parser.parse_args()
+    try:
+        with claimed(options.data):
+            asyncio.run(serve(options.data, options.host, options.port))
+    except OperatorError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
+        return 1
+    return 0
+
+
+@contextmanager
+def claimed(data: Path) -> Iterator[None]:
+    """Holds the folder for this process; the lock dies with it, however it dies.
+
+    The engine has a lock of its own, but it complains on stderr in several lines, and only after
+    having loaded for a second.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = (data / "door.lock").open("w")
+    except OSError as error:
+        raise OperatorError(f"cannot use {data}: {error.strerror}; give another --data") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OperatorError(
+                f"{data} is in use by another ClickHouse; stop it or give another --data"
+            ) from None
+        yield
+
+
+async def serve(data: Path, host: str, port: int) -> None:
+    """Serve until told to stop; raises OperatorError when the port or the folder cannot be had."""
+    # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
+    from pipeline.embedded.clickhouse.engine import Engine  # noqa: PLC0415
+    from pipeline.embedded.clickhouse.server import Door  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    spool = data / "door"
+    shutil.rmtree(spool, ignore_errors=True)
+    spool.mkdir()
+    engine = Engine(data / "engine")
+    try:
+        runner = web.AppRunner(
+            Door(engine, spool, SystemClock()).application(),
+            access_log=None,
+            handler_cancellation=True,
+            auto_decompress=False,
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+            shutdown_timeout=STOP_WITHIN_S,
+        )
+        await runner.setup()
+        try:
+            address = await _listen(runner, host, port)
+            print(f"clickhouse ready on {address}", flush=True)  # noqa: T201 - the command's contract
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+    finally:
+        engine.close()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise OperatorError(
+            f"cannot listen on {host}:{port}: {error.strerror}; give another --port"
+        ) from None
+    name, number = runner.addresses[0][:2]
+    return f"{name}:{number}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

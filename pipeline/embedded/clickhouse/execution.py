@@ -1,0 +1,108 @@
+"""One query, run from start to end in one thread."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from pipeline.embedded.clickhouse import errors
+from pipeline.embedded.clickhouse.blocks import unblocked
+from pipeline.embedded.clickhouse.compression import decoded
+from pipeline.embedded.clickhouse.counts import Counts
+from pipeline.embedded.clickhouse.insert import with_data_in
+from pipeline.embedded.clickhouse.pipe import Pipe
+from pipeline.embedded.clickhouse.request import Request
+from pipeline.embedded.clickhouse.scope import scoped
+from pipeline.embedded.clickhouse.sessions import Session
+from pipeline.embedded.clickhouse.spool import Spool
+from pipeline.embedded.clickhouse.statement import parse
+from pipeline.embedded.clickhouse.statement_kind import Kind, Statement
+
+# Far above any INSERT's head, so that the statement is always whole within the first piece of text.
+HEAD_BYTES_MAX = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a query ended: `body` holds what did not go through the pipe."""
+
+    format: str
+    counts: Counts
+    body: bytes = b""
+
+
+class Execution:
+    """A query with all it needs. `run` is called once, in a thread of its own.
+
+    The event loop looks at `pipe` and `statement` meanwhile; the statement is None at first.
+    """
+
+    def __init__(self, request: Request, spool: Spool, session: Session, folder: Path) -> None:
+        self.request = request
+        self.pipe = Pipe()
+        self.statement: Statement | None = None
+        self._spool = spool
+        self._session = session
+        self._folder = folder
+
+    @property
+    def format(self) -> str:
+        """The answer's format; the request's until the statement has been read."""
+        named = None if self.statement is None else self.statement.format
+        return named or self.request.default_format
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing is lost when the query is stopped; False until the statement was read."""
+        return self.statement is not None and self.statement.kind is Kind.READ
+
+    def run(self) -> Answer:
+        """Blocks until the query is done; raises ClickHouseError. Ends the pipe in any case."""
+        try:
+            text, rest = self._text()
+            statement = parse(text, self.request.query_size_bytes_max)
+            self.statement = statement
+            with scoped(self._session, self.request, statement):
+                return self._dispatch(statement, text, rest)
+        finally:
+            self.pipe.close_writing()
+
+    def _text(self) -> tuple[bytes, Iterator[bytes]]:
+        """The query's first bytes, enough to hold any head, and the pieces after them."""
+        pieces = decoded(self.request.encoding, self._spool.reader())
+        if self.request.native_in:
+            pieces = unblocked(pieces)
+        if self.request.query:
+            pieces = chain((self.request.query + b"\n",), pieces)
+        text = bytearray()
+        for piece in pieces:
+            text += piece
+            if len(text) > HEAD_BYTES_MAX:
+                break
+        return bytes(text), iter(pieces)
+
+    def _dispatch(self, statement: Statement, text: bytes, rest: Iterator[bytes]) -> Answer:
+        if statement.kind is Kind.LOAD:
+            data = chain((text[statement.data_at :],), rest)
+            fmt = statement.format or "Values"
+            counts = self._session.connection.insert(statement.sql, fmt, data)
+            return Answer(self.request.default_format, counts)
+        if statement.kind is Kind.LOAD_SELECT:
+            return self._load_select(statement, chain((text[statement.data_at :],), rest))
+        if next(rest, None) is not None:
+            raise errors.refusal(errors.SYNTAX_ERROR, "Syntax error: Max query size exceeded")
+        if statement.kind is Kind.READ:
+            return self._query(statement.into(self.pipe.path, self.request.default_format), "Null")
+        return self._query(statement.sql, self.request.default_format)
+
+    def _load_select(self, statement: Statement, data: Iterator[bytes]) -> Answer:
+        with tempfile.NamedTemporaryFile(dir=self._folder) as file:
+            for piece in data:
+                file.write(piece)
+            file.flush()
+            return self._query(with_data_in(statement, file.name), "Null")
+
+    def _query(self, sql: bytes, fmt: str) -> Answer:
+        body, counts = self._session.connection.query(sql, fmt, self.request.parameters)
+        return Answer(self.format, counts, body)

@@ -1,0 +1,172 @@
+"""The HTTP shell: takes requests in, lets queries run in threads, and cleans up after both."""
+
+import asyncio
+import contextlib
+import uuid
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from pipeline.clock import Clock
+from pipeline.embedded.clickhouse import errors
+from pipeline.embedded.clickhouse.engine import Engine
+from pipeline.embedded.clickhouse.errors import ClickHouseError
+from pipeline.embedded.clickhouse.execution import Answer, Execution
+from pipeline.embedded.clickhouse.form import is_form, read_form
+from pipeline.embedded.clickhouse.reply import Reply, error_response
+from pipeline.embedded.clickhouse.request import Request, parse_request
+from pipeline.embedded.clickhouse.sessions import Session, Sessions
+from pipeline.embedded.clickhouse.spool import Spool
+
+QUERIES_MAX = 32
+QUERIES_WAITING_MAX = 256
+KILL_EVERY_S = 0.1
+CHUNK_BYTES = 1 << 18
+
+_NO_SUCH_PATH = (
+    "There is no handle {path}\n\nUse / or /ping for health checks.\n"
+    "Send queries with POST, or with GET /?query=…\n"
+)
+
+
+class Door:
+    """ClickHouse's HTTP interface on one engine. Made and used on the event loop."""
+
+    def __init__(self, engine: Engine, folder: Path, clock: Clock) -> None:
+        """`folder` takes bodies that outgrow memory; it must exist and be empty."""
+        self._engine = engine
+        self._folder = folder
+        self._sessions = Sessions(engine, clock)
+        self._threads = ThreadPoolExecutor(QUERIES_MAX, "query")
+        # Killing must not wait behind the queries to be killed.
+        self._killer = ThreadPoolExecutor(1, "kill")
+        self._running: set[str] = set()
+        self._asking: dict[asyncio.Task[Any], Execution] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
+
+    def application(self) -> web.Application:
+        app = web.Application()
+        for path in ("/ping", "/replicas_status"):
+            app.router.add_get(path, self._ok)
+        app.router.add_route("*", "/", self._query)
+        app.router.add_route("*", "/{path:.*}", self._no_such_path)
+        app.on_shutdown.append(self._stop_reading)
+        app.on_cleanup.append(self._close)
+        return app
+
+    async def _ok(self, _http: web.Request) -> web.Response:
+        return web.Response(text="Ok.\n", content_type="text/html", charset="UTF-8")
+
+    async def _no_such_path(self, http: web.Request) -> web.Response:
+        return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path_qs))
+
+    async def _query(self, http: web.Request) -> web.StreamResponse:
+        if http.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            # There are no passwords here, so no page of another site may ask in its reader's name.
+            return web.Response(status=403, text="Queries from other sites' pages are refused.\n")
+        if http.method not in ("GET", "HEAD", "POST", "PUT"):
+            return web.Response(status=501, text=f"Unsupported method: {http.method}\n")
+        if http.method != "POST" and not http.query_string and not http.can_read_body:
+            return await self._ok(http)
+        query_id = http.query.get("query_id") or str(uuid.uuid4())
+        try:
+            fields, files = await read_form(http) if is_form(http) else ({}, {})
+            values = {**http.query, **fields, "query_id": query_id}
+            request = parse_request(http.method, values.items(), http.headers, files)
+            return await self._answer(http, request)
+        except ClickHouseError as error:
+            return error_response(error, query_id, self._engine.version)
+
+    async def _answer(self, http: web.Request, request: Request) -> web.StreamResponse:
+        spool = Spool(self._folder)
+        try:
+            await receive(http, spool)
+            session = self._begin(request)
+        except BaseException:
+            spool.close()
+            raise
+        execution = Execution(request, spool, session, self._folder)
+        thread = self._threads.submit(execution.run)
+        asking = asyncio.current_task()
+        try:
+            if asking is not None:
+                self._asking[asking] = execution
+            reply = Reply(http, execution, self._engine.version, self._engine.timezone)
+            done = asyncio.wrap_future(thread)
+            done.add_done_callback(_seen)
+            return await reply.send(done, self._folder)
+        finally:
+            if asking is not None:
+                self._asking.pop(asking, None)
+            # The thread outlives a request that its client gave up, and so must what it uses.
+            ending = asyncio.create_task(self._end(execution, thread, session, spool))
+            self._finishing.add(ending)
+            ending.add_done_callback(self._finishing.discard)
+            await asyncio.shield(ending)
+
+    def _begin(self, request: Request) -> Session:
+        if len(self._running) >= QUERIES_MAX + QUERIES_WAITING_MAX:
+            raise errors.refusal(
+                errors.TOO_MANY_SIMULTANEOUS_QUERIES,
+                f"Too many simultaneous queries. Maximum: {QUERIES_MAX + QUERIES_WAITING_MAX}",
+            )
+        if request.query_id in self._running:
+            raise errors.refusal(
+                errors.QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING,
+                f"Query with id = {request.query_id} is already running",
+            )
+        session = self._sessions.take(request.session)
+        self._running.add(request.query_id)
+        return session
+
+    async def _end(
+        self, execution: Execution, thread: Future[Answer], session: Session, spool: Spool
+    ) -> None:
+        """Waits for the thread; a reading query whose client left is killed, a writing one ends."""
+        request = execution.request
+        execution.pipe.close_reading()
+        if thread.cancel():  # It had not begun, so nobody else ends the pipe.
+            execution.pipe.close_writing()
+        while not thread.done():
+            if execution.only_reads:
+                kill = self._killer.submit(self._engine.kill, request.query_id)
+                with contextlib.suppress(ClickHouseError):
+                    await asyncio.wrap_future(kill)
+            # Asked for the state itself: a future of the event loop may be cancelled while it runs.
+            await asyncio.sleep(0 if thread.done() else KILL_EVERY_S)
+        self._running.discard(request.query_id)
+        spool.close()
+        self._sessions.give_back(
+            session, close=request.session is not None and request.session.close
+        )
+
+    async def _stop_reading(self, _app: web.Application) -> None:
+        """A stop cuts readers off, who can ask again; inserts are answered first."""
+        for asking, execution in list(self._asking.items()):
+            if execution.only_reads:
+                asking.cancel()
+
+    async def _close(self, _app: web.Application) -> None:
+        await asyncio.gather(*self._finishing)
+        self._threads.shutdown()
+        self._killer.shutdown()
+        self._sessions.close()
+
+
+def _seen(done: asyncio.Future[Answer]) -> None:
+    """A failure that nobody waits for any more is no news for the log."""
+    if not done.cancelled():
+        done.exception()
+
+
+async def receive(http: web.Request, spool: Spool) -> None:
+    """The whole body into the spool; raises when the client leaves before its end."""
+    if is_form(http):
+        return
+    async for chunk in http.content.iter_chunked(CHUNK_BYTES):
+        if spool.in_memory:
+            spool.write(chunk)
+        else:
+            await asyncio.to_thread(spool.write, chunk)
