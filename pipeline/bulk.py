@@ -21,6 +21,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
+from pipeline.shard import LastBatch
 from schemas.records import Records
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Fetch:
     start: int
     next_offset: int
     records: Records
+    last_batch: LastBatch | None = None
 
 
 class FetchSchema(faust.Schema[Any, Any]):
@@ -69,6 +71,7 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
     start = next_offset = pending.next_fetch_offset
     records: list[Any] = []
     batches = pending._records
+    last_batch: LastBatch | None = None
     while batches.has_next():
         batch = batches.next_batch()
         if pending._check_crcs and not batch.validate_crc():
@@ -76,13 +79,14 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         if not batch.is_control_batch:
             records.extend(batch)
         next_offset = batch.next_offset
+        last_batch = LastBatch(batch.base_offset, batch.crc, batch.max_timestamp)
     if records and records[0].offset < start:
         # A fetch begins with the whole batch that holds the offset asked for.
         records = [record for record in records if record.offset >= start]
     pending.next_fetch_offset = next_offset
     result._update_position()
     result._partition_records = None
-    return Fetch(start, next_offset, _columns(tp.partition, records))
+    return Fetch(start, next_offset, _columns(tp.partition, records), last_batch)
 
 
 def _columns(partition: int, records: list[Any]) -> Records:

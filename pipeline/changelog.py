@@ -1,17 +1,19 @@
 """What the table's changelog holds, and how a shard is recovered from it. Pure.
 
-The changelog is compacted, so the last write of a key wins, and a woken zombie may write last.
-Every key therefore ends with the generation of the group in which its writer owned the partition: a
-zombie overwrites its own records only, and recovery takes the greatest `through` over generations.
+The changelog is compacted, so the last write of a key wins, and a woken zombie may write last. The
+keys of cells and positions therefore end with the generation of the group in which their writer
+owned the partition: a zombie overwrites its own records only, and recovery takes the greatest
+`through` over generations. An id's record says the same whoever writes it, and needs none.
 
-Two kinds of record, in MessagePack, each beginning with the format's version:
+Three kinds of record, in MessagePack, each key beginning with the format's version:
 
-    cell      key [1, "cell", slot_ms, cell key, generation]   value [p, n, through]
-    position  key [1, "position", offset, generation]          value [log_ms]
+    cell      [1, "cell", incarnation, slot_ms, cell key, generation]   [p, n, through]
+    position  [1, "position", offset, generation]                       see PositionValue
+    id        [1, "id", incarnation, offset, row, id key]               [log_ms]
 
-A position record says what log time was at an offset that is about to be committed. Recovery
-resumes at the committed offset with the position record of exactly that offset, so that log time
-and offset cannot disagree.
+A position record says what a shard is at an offset that is about to be committed. Recovery resumes
+at the committed offset with the position record of exactly that offset, so that log time, rules and
+offset cannot disagree.
 """
 
 from __future__ import annotations
@@ -25,17 +27,21 @@ import numpy as np
 
 from pipeline.cells import CellValues
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.shard import Rules, Shard
+from pipeline.ids import Occurrence, SeenIds
+from pipeline.rules import parse_rules
+from pipeline.shard import LastBatch, Shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pipeline.cells import SlotSnapshot
+    from pipeline.cells import SlotCells
+    from pipeline.shard import ShardSnapshot
     from schemas.records import Records
 
 FORMAT = 1
 _CELL = "cell"
 _POSITION = "position"
+_ID = "id"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
@@ -44,27 +50,63 @@ ChangelogRecord = tuple[bytes, bytes | None]
 """Key and value; no value is a tombstone."""
 
 
+class PositionValue(msgspec.Struct, array_like=True):
+    """A shard at an offset. Without a `last_batch` nothing was counted yet in this incarnation."""
+
+    log_ms: int
+    incarnation: int
+    rules: bytes
+    last_batch: tuple[int, int, int] | None
+    ids_from: tuple[int, int] | None
+
+
+_decode_position = msgspec.msgpack.Decoder(PositionValue).decode
+
+
 def position_key(offset: int, generation: int) -> bytes:
     """The key of the position record of an offset."""
     return _encode((FORMAT, _POSITION, offset, generation))
 
 
-def position_record(offset: int, log_ms: int, generation: int) -> ChangelogRecord:
-    """What log time is at `offset`, the next offset to count."""
-    return position_key(offset, generation), _encode((log_ms,))
+def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord:
+    """What the shard is at its position, the next offset to count."""
+    value = PositionValue(
+        snapshot.log_ms,
+        snapshot.incarnation,
+        snapshot.rules.bytes,
+        snapshot.last_batch,
+        snapshot.ids_from,
+    )
+    return position_key(snapshot.position, generation), _encode(value)
 
 
-def cell_keys(slot_ms: int, keys: Iterable[str], generation: int) -> Iterator[bytes]:
+def cell_keys(
+    cells: SlotCells, keys: Iterable[str], incarnation: int, generation: int
+) -> Iterator[bytes]:
     """The changelog keys of a slot's cells."""
-    return (_encode((FORMAT, _CELL, slot_ms, key, generation)) for key in keys)
+    slot_ms = cells.slot_ms
+    return (_encode((FORMAT, _CELL, incarnation, slot_ms, key, generation)) for key in keys)
 
 
-def cell_records(part: SlotSnapshot, generation: int) -> Iterator[ChangelogRecord]:
-    """The records of a snapshot's dirty cells."""
-    values = part.values
-    columns = zip(values.p.tolist(), values.n.tolist(), values.through.tolist(), strict=True)
-    keys = cell_keys(part.cells.slot_ms, values.keys, generation)
-    return zip(keys, map(_encode, columns), strict=True)
+def id_keys(occurrences: Iterable[Occurrence], incarnation: int) -> Iterator[bytes]:
+    """The changelog keys of occurrences of ids."""
+    return (
+        _encode((FORMAT, _ID, incarnation, one.offset, one.row, one.id_key)) for one in occurrences
+    )
+
+
+def checkpoint_records(snapshot: ShardSnapshot, generation: int) -> Iterator[ChangelogRecord]:
+    """Everything a checkpoint writes: dirty cells, new ids, and the position record last."""
+    for part in snapshot.checkpoint:
+        values = part.values
+        columns = zip(values.p.tolist(), values.n.tolist(), values.through.tolist(), strict=True)
+        keys = cell_keys(part.cells, values.keys, snapshot.incarnation, generation)
+        yield from zip(keys, map(_encode, columns), strict=True)
+    for key, one in zip(
+        id_keys(snapshot.new_ids, snapshot.incarnation), snapshot.new_ids, strict=True
+    ):
+        yield key, _encode((one.log_ms,))
+    yield position_record(snapshot, generation)
 
 
 def tombstones(keys: Iterable[bytes]) -> Iterator[ChangelogRecord]:
@@ -77,8 +119,8 @@ class RecoveredShard:
     """Gathers one partition's changelog records in log order, then makes its shard of them."""
 
     partition: int
+    next_offset: int | None = None
     _records: dict[bytes, bytes] = field(default_factory=dict)
-    _next_offset: int | None = None
 
     def add(self, start: int, next_offset: int, records: Records) -> None:
         """Take what the changelog holds from `start` up to `next_offset`; tombstones forget.
@@ -86,12 +128,12 @@ class RecoveredShard:
         Raises TryAgainError when this does not follow on what was taken before: a part of the
         changelog would be missing.
         """
-        if self._next_offset not in {None, start}:
+        if self.next_offset not in {None, start}:
             raise TryAgainError(
                 f"the changelog of partition {self.partition} was read with a gap: expected offset "
-                f"{self._next_offset}, got {start}; recovery begins again"
+                f"{self.next_offset}, got {start}; recovery begins again"
             )
-        self._next_offset = next_offset
+        self.next_offset = next_offset
         for key, value in zip(records.keys, records.values, strict=True):
             if key is None:
                 raise OperatorError(
@@ -103,52 +145,64 @@ class RecoveredShard:
             else:
                 self._records[key] = value
 
-    def begin(self, start: int, rules: Rules) -> Shard:
+    def begin(self, start: int) -> Shard:
         """The shard of a partition that was never committed, counting from `start`.
 
-        A position record alone may be there: it is written before the first commit. Raises
-        OperatorError when there are cells, for then an offset was committed and is lost.
+        A position that counted nothing may be there: it is written before the first commit. Raises
+        OperatorError when there is more, for then an offset was committed and is lost.
         """
-        if any(self._decode_key(key)[0] == _CELL for key in self._records):
-            raise OperatorError(
-                f"partition {self.partition} has counted cells but no committed offset: counting "
-                "from the log's start would count twice; rebuild with `tally replay`"
-            )
-        return Shard(self.partition, start, rules=rules)
+        for key, value in self._records.items():
+            kind, *_ = self._decode_key(key)
+            if kind != _POSITION or _decode_position(value).last_batch is not None:
+                raise OperatorError(
+                    f"partition {self.partition} was counted before but has no committed offset: "
+                    "counting from the log's start would count twice; rebuild with `tally replay`"
+                )
+        return Shard(self.partition, start)
 
-    def resume(self, committed: int, rules: Rules) -> Shard:
+    def resume(self, committed: int) -> Shard:
         """The shard as of the `committed` offset.
 
         Raises OperatorError when the changelog has no position record for exactly that offset.
         """
-        log_times: list[int] = []
-        slots: dict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
+        cells: list[tuple[list[Any], bytes]] = []
+        ids: list[tuple[list[Any], bytes]] = []
+        positions: list[tuple[int, PositionValue]] = []
         for key, value in self._records.items():
             kind, *rest = self._decode_key(key)
-            if kind == _POSITION:
-                if rest[0] == committed:
-                    log_times.append(_decode.decode(value)[0])
-            else:
-                slot_ms, cell, _generation = rest
-                p, n, through = _decode.decode(value)
-                known = slots[slot_ms].get(cell)
-                if known is None or through > known[2]:
-                    slots[slot_ms][cell] = (p, n, through)
-        if not log_times:
+            if kind == _CELL:
+                cells.append((rest, value))
+            elif kind == _ID:
+                ids.append((rest, value))
+            elif rest[0] == committed:
+                positions.append((rest[1], _decode_position(value)))
+        if not positions:
             raise OperatorError(
                 f"partition {self.partition} is committed at offset {committed}, for which its "
                 "changelog has no position record; restart the worker, and if this stays, rebuild "
                 "with `tally replay`"
             )
-        shard = Shard(self.partition, committed, max(log_times), rules)
-        for slot_ms, cells in slots.items():
-            columns = np.array(list(cells.values()), np.int64).T
-            shard.restore(slot_ms, CellValues(list(cells), *columns.copy()))
+        _, position = max(positions, key=lambda found: (found[1].incarnation, found[0]))
+        shard = Shard(
+            self.partition,
+            committed,
+            position.log_ms,
+            position.incarnation,
+            parse_rules(position.rules),
+            None if position.last_batch is None else LastBatch(*position.last_batch),
+            SeenIds(_occurrences(ids, position, committed)),
+        )
+        for slot_ms, values in _greatest(cells, position.incarnation).items():
+            shard.restore(slot_ms, values)
         return shard
 
     def keys_of_others(self, generation: int) -> list[bytes]:
-        """The keys other generations wrote: unneeded once a commit of this one is confirmed."""
-        return [key for key in self._records if self._decode_key(key)[-1] != generation]
+        """What other generations wrote: unneeded once a commit of this one is confirmed."""
+        return [
+            key
+            for key in self._records
+            if (fields := self._decode_key(key))[0] != _ID and fields[-1] != generation
+        ]
 
     def _decode_key(self, key: bytes) -> list[Any]:
         version, *rest = _decode.decode(key)
@@ -159,3 +213,40 @@ class RecoveredShard:
                 f"reads {FORMAT}; run the version that wrote it"
             )
         return fields
+
+
+def _greatest(cells: list[tuple[list[Any], bytes]], incarnation: int) -> dict[int, CellValues]:
+    """The cells of an incarnation by slot, each with the greatest `through` of any generation."""
+    slots: dict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
+    for (of_incarnation, slot_ms, cell, _generation), value in cells:
+        if of_incarnation == incarnation:
+            p, n, through = _decode.decode(value)
+            known = slots[slot_ms].get(cell)
+            if known is None or through > known[2]:
+                slots[slot_ms][cell] = (p, n, through)
+    return {
+        slot_ms: CellValues(list(found), *np.array(list(found.values()), np.int64).T.copy())
+        for slot_ms, found in slots.items()
+    }
+
+
+def _occurrences(
+    ids: list[tuple[list[Any], bytes]], position: PositionValue, committed: int
+) -> list[Occurrence]:
+    """The ids that were remembered at the committed offset, in log order.
+
+    Those at or past it were written by an owner that was ahead; those before `ids_from` were
+    forgotten, though perhaps not yet in the changelog.
+    """
+    if position.ids_from is None:
+        return []
+    return sorted(
+        (
+            Occurrence(id_key, offset, row, _decode.decode(value)[0])
+            for (incarnation, offset, row, id_key), value in ids
+            if incarnation == position.incarnation
+            and position.ids_from <= (offset, row)
+            and offset < committed
+        ),
+        key=lambda one: (one.offset, one.row),
+    )

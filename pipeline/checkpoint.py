@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.changelog import cell_keys, cell_records, position_key, position_record, tombstones
+from pipeline.changelog import (
+    cell_keys,
+    checkpoint_records,
+    id_keys,
+    position_key,
+    position_record,
+    tombstones,
+)
 from pipeline.sink import Position
 
 if TYPE_CHECKING:
@@ -83,7 +90,8 @@ class Checkpointer:
 
     async def begin(self, shard: Shard, generation: int) -> bool:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
-        record = position_record(shard.position, shard.log_ms, generation)
+        snapshot = shard.snapshot(checkpoint=False)
+        record = position_record(snapshot, generation)
         await self._changelog.append(shard.partition, [record])
         return await self._commit({shard.partition: shard.position}, generation)
 
@@ -122,7 +130,8 @@ class Checkpointer:
             await self._changelog.append_dead_letters(letters)  # 3
             moved = [m for m in moments if m.snapshot.position > m.owned.committed]
             for moment in moved:
-                await self._append_cells(moment, generation)  # 4
+                records = checkpoint_records(moment.snapshot, generation)
+                await self._changelog.append(moment.owned.shard.partition, records)  # 4
             positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
             if positions and not await self._commit(positions, generation):  # 5
                 return
@@ -156,12 +165,6 @@ class Checkpointer:
         for moment in moments:
             moment.owned.flushed = moment.snapshot.position
 
-    async def _append_cells(self, moment: _Moment, generation: int) -> None:
-        snapshot = moment.snapshot
-        cells = chain.from_iterable(cell_records(part, generation) for part in snapshot.checkpoint)
-        position = position_record(snapshot.position, snapshot.log_ms, generation)
-        await self._changelog.append(moment.owned.shard.partition, chain(cells, [position]))
-
     async def _committed(self, moment: _Moment, generation: int) -> None:
         """Let go of what the commit made unneeded. A lost tombstone costs space, never a count."""
         owned, snapshot = moment.owned, moment.snapshot
@@ -174,8 +177,10 @@ class Checkpointer:
         closed = owned.shard.close_slots(snapshot.log_ms)
         keys = [
             *owned.unneeded,
+            *id_keys(snapshot.old_ids, snapshot.incarnation),
             *chain.from_iterable(
-                cell_keys(cells.slot_ms, cells.values().keys, generation) for cells in closed
+                cell_keys(cells, cells.values().keys, snapshot.incarnation, generation)
+                for cells in closed
             ),
         ]
         owned.unneeded = [position_key(snapshot.position, generation)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pipeline.bulk import Fetch
     from pipeline.decode import Refused
-    from pipeline.shard import Misplaced
+    from pipeline.placing import Misplaced
 
 TOPIC = "tally.dead-letters"
 

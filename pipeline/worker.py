@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.dead_letters import dead_letters
-from pipeline.decode import decode
-from pipeline.errors import OperatorError, TallyError
-from pipeline.shard import Rules
+from pipeline.decode import Control, Refused, decode
+from pipeline.errors import BadInputError, OperatorError, TallyError
+from pipeline.rules import RULES_KIND, CountingRules, parse_rules
+from pipeline.shard import Row
 
 if TYPE_CHECKING:
     from pipeline.bulk import Fetch
@@ -29,6 +30,9 @@ MAX_UNFLUSHED_ROWS = 2_000_000
 MAX_DEAD_LETTERS = 10_000
 """Beyond these the worker stops reading until ClickHouse and Kafka have taken what is there."""
 
+FEW_ROWS = 100
+"""Up to so many rows are counted one by one: columns have a fixed cost per fetch."""
+
 _BACKOFF_S_MAX = 10.0
 
 
@@ -42,7 +46,6 @@ class Worker:
         self._group = group
         self._clock = clock
         self._settings = settings
-        self._rules = Rules()
         self._unflushed_rows = 0
         self._checkpoint_now = False
         self._room = asyncio.Condition()
@@ -57,11 +60,11 @@ class Worker:
             committed = await self._group.committed(found.partition)
             if committed is None:
                 log_start = await self._group.log_start(found.partition)
-                shard = found.begin(log_start, self._rules)
+                shard = found.begin(log_start)
                 if not await self._checkpointer.begin(shard, generation):
                     return  # The group moved on; the next generation takes over anew.
             else:
-                shard = found.resume(committed, self._rules)
+                shard = found.resume(committed)
             shards.append((shard, found))
         self._checkpointer.own(shards, generation)
         self._checkpoint_now = True  # so that it is soon known who counts what, from where on
@@ -87,13 +90,22 @@ class Worker:
         decoded = decode(records)
         columns, refused = decoded.columns, decoded.refused
         offsets, timestamps_ms = records.offsets, records.timestamps_ms
+        rules, bad_rules = _rules(decoded.control)
         if fetch.start < shard.position:
             columns = columns.filter(pc.field("offset") >= pa.scalar(shard.position))
             refused = [bad for bad in refused if bad.offset >= shard.position]
+            rules = [found for found in rules if found[0] >= shard.position]
             first = int(np.searchsorted(offsets, shard.position))
             offsets, timestamps_ms = offsets[first:], timestamps_ms[first:]
-        misplaced = shard.absorb(columns, offsets, timestamps_ms, fetch.next_offset)
-        owned.dead_letters.extend(dead_letters(fetch, refused, misplaced))
+        if columns.num_rows <= FEW_ROWS:
+            log_times = list(zip(offsets.tolist(), timestamps_ms.tolist(), strict=True))
+            misplaced = shard.absorb_rows(_rows(columns), log_times, rules, fetch.next_offset)
+        else:
+            misplaced = shard.absorb_columns(
+                columns, offsets, timestamps_ms, rules, fetch.next_offset
+            )
+        shard.last_batch = fetch.last_batch or shard.last_batch
+        owned.dead_letters.extend(dead_letters(fetch, [*refused, *bad_rules], misplaced))
         self._unflushed_rows += columns.num_rows
 
     def _has_room(self) -> bool:
@@ -133,3 +145,22 @@ class Worker:
             await self._checkpointer.checkpoint()
         except TallyError as error:
             log.warning("stopping without a last checkpoint, the next start reads on: %s", error)
+
+
+def _rows(columns: pa.Table) -> list[Row]:
+    names = ("offset", "row", "counter", "region", "at", "delta", "id")
+    return list(map(Row._make, zip(*(columns[name].to_pylist() for name in names), strict=True)))
+
+
+def _rules(
+    control: list[Control],
+) -> tuple[list[tuple[int, CountingRules]], list[Refused]]:
+    """The rules records among control records by offset, and those that cannot be read."""
+    rules, refused = [], []
+    for record in control:
+        if record.kind == RULES_KIND:
+            try:
+                rules.append((record.offset, parse_rules(record.value or b"")))
+            except BadInputError as error:
+                refused.append(Refused(record.offset, 0, str(error), record.value or b""))
+    return rules, refused

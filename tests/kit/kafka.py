@@ -58,6 +58,7 @@ SETTINGS = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.segment.delete.delay.ms": "300",
     "num.network.threads": "2",
+    "socket.listen.backlog.size": "1000",
     "num.io.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
 }

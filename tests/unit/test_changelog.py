@@ -4,28 +4,44 @@ import msgspec
 import numpy as np
 import pytest
 
-from pipeline.cells import CellKey, CellValues, SlotCells
+from pipeline.cells import CellKey, CellValues
 from pipeline.changelog import (
     ChangelogRecord,
     RecoveredShard,
-    cell_records,
+    checkpoint_records,
     position_record,
     tombstones,
 )
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.shard import Rules, Shard
+from pipeline.ids import Occurrence
+from pipeline.rules import CountingRules, FamilyRules
+from pipeline.shard import LastBatch, Row, Shard
 from schemas.records import Records
 
 SLOT = 1_760_000_400_000
 KEY = CellKey("likes:post-42", "eu", SLOT).text()
-RULES = Rules()
+BATCH = LastBatch(0, 7, 0)
 
 
-def cell(p: int, through: int, generation: int, key: str = KEY) -> ChangelogRecord:
-    cells = SlotCells(SLOT)
-    cells.restore(CellValues([key], np.array([p]), np.array([0]), np.array([through])), change=1)
-    [record] = cell_records(cells.snapshot("checkpoint"), generation)
+def cell(
+    p: int, through: int, generation: int, key: str = KEY, incarnation: int = 0
+) -> ChangelogRecord:
+    shard = Shard(3, incarnation=incarnation)
+    shard.restore(SLOT, CellValues([key], np.array([p]), np.array([0]), np.array([through])))
+    record, _position = checkpoint_records(shard.snapshot(checkpoint=True), generation)
     return record
+
+
+def position(
+    offset: int,
+    log_ms: int,
+    generation: int,
+    *,
+    batch: LastBatch | None = BATCH,
+    incarnation: int = 0,
+) -> ChangelogRecord:
+    shard = Shard(3, offset, log_ms, incarnation, last_batch=batch)
+    return position_record(shard.snapshot(checkpoint=False), generation)
 
 
 def recovered(*records: ChangelogRecord, start: int = 0) -> RecoveredShard:
@@ -61,40 +77,45 @@ def totals(shard: Shard) -> dict[str, tuple[int, int]]:
 
 def test_recovery_takes_the_greatest_through_over_generations_not_the_last_write() -> None:
     zombie_wrote_last = recovered(
-        position_record(10, SLOT, 1), cell(9, 8, 2), cell(5, 4, 1), position_record(9, SLOT, 2)
+        position(10, SLOT, 1), cell(9, 8, 2), cell(5, 4, 1), position(9, SLOT, 2)
     )
-    assert totals(zombie_wrote_last.resume(9, RULES)) == {KEY: (9, 8)}
+    assert totals(zombie_wrote_last.resume(9)) == {KEY: (9, 8)}
 
 
 def test_log_time_is_that_of_exactly_the_committed_offset() -> None:
-    found = recovered(position_record(10, SLOT + 1, 1), position_record(20, SLOT + 2, 1))
-    shard = found.resume(10, RULES)
+    found = recovered(position(10, SLOT + 1, 1), position(20, SLOT + 2, 1))
+    shard = found.resume(10)
     assert (shard.position, shard.log_ms) == (10, SLOT + 1)
 
 
 def test_a_committed_offset_without_its_position_record_is_refused() -> None:
     with pytest.raises(OperatorError, match="committed at offset 15"):
-        recovered(position_record(10, SLOT, 1)).resume(15, RULES)
+        recovered(position(10, SLOT, 1)).resume(15)
 
 
 def test_cells_without_a_committed_offset_are_refused() -> None:
     with pytest.raises(OperatorError, match="would count twice"):
-        recovered(cell(1, 1, 1)).begin(0, RULES)
+        recovered(cell(1, 1, 1)).begin(0)
 
 
 def test_a_first_position_whose_commit_was_torn_off_begins_again() -> None:
-    shard = recovered(position_record(7, 0, 1)).begin(7, RULES)
+    shard = recovered(position(7, 0, 1, batch=None)).begin(7)
     assert (shard.position, shard.live_cells()) == (7, 0)
+
+
+def test_a_lost_offset_is_noticed_even_when_no_cell_is_left() -> None:
+    with pytest.raises(OperatorError, match="would count twice"):
+        recovered(position(7, SLOT, 1)).begin(0)
 
 
 def test_a_tombstone_forgets_its_generation_only() -> None:
     old, new = cell(3, 5, 1), cell(2, 4, 2)
-    found = recovered(position_record(6, SLOT, 2), old, new, *tombstones([old[0]]))
-    assert totals(found.resume(6, RULES)) == {KEY: (2, 4)}
+    found = recovered(position(6, SLOT, 2), old, new, *tombstones([old[0]]))
+    assert totals(found.resume(6)) == {KEY: (2, 4)}
 
 
 def test_recovered_cells_are_dirty_for_both_purposes() -> None:
-    shard = recovered(position_record(6, SLOT, 1), cell(3, 5, 1)).resume(6, RULES)
+    shard = recovered(position(6, SLOT, 1), cell(3, 5, 1)).resume(6)
     snapshot = shard.snapshot(checkpoint=True)
     assert len(snapshot.flush) == len(snapshot.checkpoint) == 1
 
@@ -113,7 +134,7 @@ def test_a_gap_in_what_was_read_is_noticed() -> None:
 def test_a_format_of_another_version_is_refused_by_name() -> None:
     key = msgspec.msgpack.encode((99, "cell", SLOT, KEY, 1))
     with pytest.raises(OperatorError, match="format 99"):
-        recovered((key, b"x")).resume(0, RULES)
+        recovered((key, b"x")).resume(0)
 
 
 def test_a_record_without_a_key_is_refused() -> None:
@@ -121,3 +142,38 @@ def test_a_record_without_a_key_is_refused() -> None:
     records = Records(3, np.array([0]), np.array([0]), [None], [b"x"], [()])
     with pytest.raises(OperatorError, match="without a key"):
         shard.add(0, 1, records)
+
+
+def test_cells_of_another_incarnation_stay_out() -> None:
+    found = recovered(
+        position(5, SLOT, 2, incarnation=1), cell(9, 90, 1), cell(1, 4, 2, incarnation=1)
+    )
+    shard = found.resume(5)
+    assert shard.incarnation == 1
+    assert totals(shard) == {KEY: (1, 4)}
+
+
+def test_rules_batch_and_ids_come_back_as_they_were_at_the_committed_offset() -> None:
+    rules = CountingRules(3, FamilyRules(1_000), {"likes": FamilyRules(regions=False)}, 2)
+    shard = Shard(3, log_ms=SLOT, rules=rules, last_batch=BATCH)
+    rows = [Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}") for i in range(5)]
+    shard.absorb_rows(rows, [], [], 5)
+    early = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
+    later = [Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}") for i in range(5, 7)]
+    shard.absorb_rows(later, [], [], 7)
+    late = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
+    found = recovered(*early, *late).resume(5)
+    assert (found.rules, found.last_batch, found.log_ms) == (rules, BATCH, SLOT)
+    assert found.ids.unsaved() == []
+    assert list(found.ids) == [Occurrence(f"likes:a\0id-{i}", i, 0, SLOT) for i in (2, 3, 4)]
+
+
+def test_ids_that_were_forgotten_but_not_yet_in_the_changelog_stay_forgotten() -> None:
+    shard = Shard(3, log_ms=SLOT, rules=CountingRules(ids_limit=1), last_batch=BATCH)
+    for i in range(4):
+        shard.absorb_rows([Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}")], [], [], i + 1)
+        records = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
+    shard.apply(CountingRules(1, ids_limit=100))
+    shard.absorb_rows([], [], [], 5)
+    records += checkpoint_records(shard.snapshot(checkpoint=True), 1)
+    assert [one.offset for one in recovered(*records).resume(5).ids] == [2, 3]

@@ -1,0 +1,26 @@
+"""Where log time puts a row: its slot, or out. Pure."""
+
+from typing import NamedTuple
+
+from pipeline.cells import SLOT_MS
+from pipeline.rules import EARLINESS_MS
+
+EARLY_REASON = f"at: more than {EARLINESS_MS // 1000} s ahead of log time"
+
+
+class Misplaced(NamedTuple):
+    """A well-formed row that log time refuses: too late, or too far in the future."""
+
+    offset: int
+    row: int
+    reason: str
+
+
+def late_reason(lateness_ms: int) -> str:
+    """Why a late row is refused."""
+    return f"at: more than {lateness_ms // 1000} s before log time, too late"
+
+
+def slot_of(log_ms: int) -> int:
+    """When the slot of a log time began, in milliseconds since 1970."""
+    return log_ms - log_ms % SLOT_MS
