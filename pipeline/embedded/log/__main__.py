@@ -1,0 +1,120 @@
+"""The command: `python -m pipeline.embedded.log --data DIR --host 127.0.0.1 --port N`."""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.clock import SystemClock
+from pipeline.embedded.log.broker import Broker
+from pipeline.embedded.log.flusher import Fsync
+from pipeline.embedded.log.maintenance import Maintenance
+from pipeline.embedded.log.server import Server
+from pipeline.errors import OperatorError
+
+SWITCH_INTERVAL_S = 0.0005
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m pipeline.embedded.log", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder that keeps the log")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=19092, help="port to listen on, 0 for any")
+    parser.add_argument(
+        "--fsync",
+        type=Fsync,
+        choices=list(Fsync),
+        default=Fsync.SECOND,
+        help="when records are forced to the disk: each second, or before each acknowledgement",
+    )
+    return parser.parse_args(arguments)
+
+
+@contextlib.contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """The folder is ours alone; raises OperatorError when another process has it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise OperatorError(f"cannot use {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        raise OperatorError(
+            f"{folder} is in use by another log: stop it, or choose another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def raise_file_limit() -> int:
+    """As many open files as the system lets us have; the number."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Serves until SIGTERM or SIGINT; raises OperatorError when the port is taken."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    broker = Broker(options.data, SystemClock(), options.fsync)
+    # Half of the files are left for segments, however many peers come.
+    server = Server(broker, connections_max=raise_file_limit() // 2)
+    try:
+        port = await server.start(options.host, options.port)
+    except OSError as error:
+        broker.stop()
+        raise OperatorError(
+            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another port"
+        ) from error
+    maintenance = Maintenance(broker, broker.clock)
+    tasks = [
+        loop.create_task(broker.flusher.run()),
+        loop.create_task(broker.coordinator.run()),
+        loop.create_task(maintenance.run()),
+    ]
+    sys.stdout.write(f"log ready on {options.host}:{port}\n")
+    sys.stdout.flush()
+    stop = loop.create_task(stopped.wait())
+    await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    await server.stop()
+    for task in [stop, *tasks]:
+        task.cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    maintenance.stop()
+    broker.stop()
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    # A thread that compacts must hand over to the one that answers often, not 200 times a second.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        with own_folder(options.data):
+            asyncio.run(serve(options))
+    except OperatorError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""All topics of the node: making, growing, changing, deleting them, and opening them at start."""
+
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+from kio.schema.errors import ErrorCode
+
+from pipeline.clock import Clock
+from pipeline.embedded.log import sidecar, topic_config
+from pipeline.embedded.log.coordinator import Coordinator
+from pipeline.embedded.log.flusher import Flusher, Fsync
+from pipeline.embedded.log.meta import Meta, TopicRow
+from pipeline.embedded.log.partition import Partition
+from pipeline.embedded.log.topic_config import TopicConfig
+from pipeline.errors import BadInputError
+
+NODE_ID = 1
+PARTITIONS_MAX = 10_000
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class RefusedError(Exception):
+    """A request about a topic that is answered with an error code of the protocol."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Topic:
+    """A topic that is open. `settings` are those set by hand; `config` has the defaults too."""
+
+    def __init__(self, row: TopicRow, folder: Path) -> None:
+        self.uid = row.uid
+        self.name = row.name
+        self.settings = row.settings
+        self.config = TopicConfig(row.settings)
+        self.folder = folder
+        self.partitions: list[Partition] = []
+
+
+class Broker:
+    """The node's state. Called by the event loop's thread; waits for the disk alone."""
+
+    def __init__(self, folder: Path, clock: Clock, fsync: Fsync) -> None:
+        """Opens all partitions; blocks while torn tails are looked for."""
+        self.folder = folder
+        self.clock = clock
+        self.meta = Meta(folder / "meta.sqlite", sync_each_commit=fsync is Fsync.ALWAYS)
+        self.cluster_id = self.meta.fact("cluster_id", uuid.uuid4().hex[:22])
+        self.flusher = Flusher(fsync)
+        self.coordinator = Coordinator(self.meta, clock)
+        self.host = ""
+        self.port = 0
+        self.topics: dict[str, Topic] = {}
+        self.partition_count = 0
+        rows = self.meta.topics()
+        self._remove_leftovers({self._folder_of(row) for row in rows})
+        for row in rows:
+            self._open(row)
+
+    def _folder_of(self, row: TopicRow) -> Path:
+        # The number makes the folder of a topic deleted and made again another one.
+        return self.folder / "topics" / f"{row.uid}-{row.name[:200]}"
+
+    def _remove_leftovers(self, known: set[Path]) -> None:
+        for folder in (self.folder / "topics").glob("*"):
+            if folder not in known:
+                shutil.rmtree(folder)
+
+    def _open(self, row: TopicRow) -> Topic:
+        topic = Topic(row, self._folder_of(row))
+        self._open_partitions(topic, row.partitions)
+        self.topics[row.name] = topic
+        return topic
+
+    def _open_partitions(self, topic: Topic, count: int) -> None:
+        starts = self.meta.starts(topic.uid)
+        for number in range(len(topic.partitions), count):
+            topic.partitions.append(
+                Partition(
+                    topic.folder / str(number),
+                    topic.config,
+                    starts.get(number, 0),
+                    self.clock.now_ms(),
+                    self.flusher.closed,
+                )
+            )
+            self.partition_count += 1
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        found = self.topics.get(topic)
+        if found is None or not 0 <= number < len(found.partitions):
+            return None
+        return found.partitions[number]
+
+    def check_new_topic(self, name: str, partitions: int, settings: dict[str, str | None]) -> None:
+        """Raises RefusedError when such a topic cannot be made."""
+        if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+            raise RefusedError(
+                ErrorCode.invalid_topic_exception,
+                f"Topic name '{name}' must be 1 to 249 of a-z, A-Z, 0-9, '.', '_', '-'.",
+            )
+        if name in self.topics:
+            raise RefusedError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        self._check_count(partitions, partitions)
+        self.check_settings(settings)
+
+    def _check_count(self, partitions: int, added: int) -> None:
+        if partitions < 1:
+            raise RefusedError(
+                ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
+            )
+        if self.partition_count + added > PARTITIONS_MAX:
+            raise RefusedError(
+                ErrorCode.invalid_partitions,
+                f"This node holds {PARTITIONS_MAX} partitions at most.",
+            )
+
+    def check_settings(self, settings: dict[str, str | None]) -> None:
+        """Raises RefusedError for a setting this log does not know, or an impossible value."""
+        try:
+            topic_config.check(settings)
+        except BadInputError as error:
+            raise RefusedError(ErrorCode.invalid_config, str(error)) from error
+
+    def create_topic(self, name: str, partitions: int, settings: dict[str, str | None]) -> Topic:
+        """Raises RefusedError; after the return the topic survives a crash."""
+        self.check_new_topic(name, partitions, settings)
+        chosen = {key: value for key, value in settings.items() if value is not None}
+        return self._open(self.meta.add_topic(name, partitions, chosen))
+
+    def grow_topic(self, topic: Topic, partitions: int) -> None:
+        """Raises RefusedError unless the topic gets more partitions than it has."""
+        self.check_growth(topic, partitions)
+        self.meta.change_topic(topic.uid, partitions, topic.settings)
+        self._open_partitions(topic, partitions)
+
+    def check_growth(self, topic: Topic, partitions: int) -> None:
+        """Raises RefusedError when `grow_topic` would."""
+        if partitions <= len(topic.partitions):
+            raise RefusedError(
+                ErrorCode.invalid_partitions,
+                f"Topic currently has {len(topic.partitions)} partitions, "
+                f"{partitions} would not be an increase.",
+            )
+        self._check_count(partitions, partitions - len(topic.partitions))
+
+    def configure_topic(self, topic: Topic, settings: dict[str, str]) -> None:
+        """Replace what was set by hand. The settings were checked."""
+        self.meta.change_topic(topic.uid, len(topic.partitions), settings)
+        topic.settings = settings
+        topic.config = TopicConfig(settings)
+        for partition in topic.partitions:
+            partition.config = topic.config
+
+    def delete_topic(self, topic: Topic) -> None:
+        """After the return the topic is gone for good, with the offsets committed for it."""
+        self.meta.remove_topic(topic.uid, topic.name)
+        del self.topics[topic.name]
+        self.partition_count -= len(topic.partitions)
+        for partition in topic.partitions:
+            partition.drop()
+        shutil.rmtree(topic.folder, ignore_errors=True)
+
+    def delete_records(self, topic: Topic, number: int, offset: int) -> int:
+        """Make `offset` the first readable one; the new start of the partition."""
+        partition = topic.partitions[number]
+        self.meta.set_start(topic.uid, number, offset)
+        partition.delete_before(offset)
+        return partition.start_offset
+
+    def stop(self) -> None:
+        """Sync and close everything, and leave sidecars so that the next start reads no segment."""
+        self.flusher.stop()
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                active = partition.active
+                if active.size:
+                    known = sidecar.sidecar_of(active, partition.producers.snapshot())
+                    sidecar.save(active.sidecar_path, known)
+                partition.close()
+        self.meta.close()

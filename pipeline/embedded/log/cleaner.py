@@ -1,0 +1,108 @@
+"""Compacts one partition after the other: decides on the event loop, works in a thread."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from pipeline.clock import Clock
+from pipeline.embedded.log.compaction import (
+    Newest,
+    Source,
+    groups_of,
+    newest_offsets,
+    swap_name,
+    write_clean,
+)
+from pipeline.embedded.log.faults import POINT
+from pipeline.embedded.log.partition import Partition
+from pipeline.embedded.log.recovery import finish_swap
+from pipeline.embedded.log.segment import Segment, segment_path
+
+logger = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """Called by the event loop's thread. Readers see old or new segments, never a mixture."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="compaction")
+
+    def is_due(self, partition: Partition) -> bool:
+        """True when enough of the partition is dirty, or tombstones have had their time."""
+        if not partition.config.is_compacted:
+            return False
+        now_ms = self._clock.now_ms()
+        closed = partition.segments[:-1]
+        dirty = self._dirty(partition, now_ms)
+        dirty_bytes = sum(s.size for s in dirty)
+        total_bytes = sum(s.size for s in closed)
+        if dirty_bytes and dirty_bytes >= partition.config.dirty_ratio * total_bytes:
+            return True
+        overdue_ms = now_ms - partition.config.number("max.compaction.lag.ms")
+        if any(0 <= s.max_timestamp_ms <= overdue_ms for s in dirty):
+            return True
+        return any(min(s.horizons_ms.values()) <= now_ms for s in closed if s.horizons_ms)
+
+    def _dirty(self, partition: Partition, now_ms: int) -> list[Segment]:
+        settled_ms = now_ms - partition.config.number("min.compaction.lag.ms")
+        dirty: list[Segment] = []
+        for segment in partition.segments[:-1]:
+            # One that was cleaned, behind one that was not, counts too: it may hold the tombstone
+            # of a value before it, and must not lose it while that value is there.
+            if segment.cleaned and not dirty:
+                continue
+            if segment.max_timestamp_ms > settled_ms:
+                break
+            dirty.append(segment)
+        return dirty
+
+    async def clean(self, partition: Partition) -> None:
+        """One pass over the closed segments. The next pass tries what the disk refused."""
+        loop = asyncio.get_running_loop()
+        now_ms = self._clock.now_ms()
+        dirty = [Source.of(segment) for segment in self._dirty(partition, now_ms)]
+        try:
+            newest, covered = await loop.run_in_executor(self._thread, newest_offsets, dirty)
+            sources = self._sources(partition, covered)
+            for group in groups_of(sources, partition.config.segment_bytes):
+                await self._clean_group(partition, group, newest, now_ms)
+        except OSError as error:
+            if not partition.dropped:
+                logger.warning("%s: compaction put off: %s", partition.folder, error)
+
+    def _sources(self, partition: Partition, covered: list[Source]) -> list[Source]:
+        """All closed segments up to the last covered one, those cleaned before among them."""
+        closed = partition.segments[:-1]
+        if covered:
+            last = covered[-1].segment
+            closed = closed[: closed.index(last) + 1] if last in closed else []
+        else:
+            closed = [segment for segment in closed if segment.cleaned]
+        return [Source.of(segment) for segment in closed]
+
+    async def _clean_group(
+        self, partition: Partition, group: list[Source], newest: Newest, now_ms: int
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        keep_ms = partition.config.number("delete.retention.ms")
+        cleaned = await loop.run_in_executor(
+            self._thread, write_clean, group, newest, now_ms, keep_ms, partition.end_offset
+        )
+        old = [source.segment for source in group]
+        if partition.dropped or not partition.holds(old):
+            # Retention or a deletion was faster: what was written is of no use.
+            cleaned.remove()
+            return
+        swap = cleaned.path.with_name(swap_name(group) + ".swap")
+        cleaned.path.rename(swap)
+        POINT.pass_by("compaction-swap")
+        for segment in old:
+            segment.close()
+        finish_swap(swap)
+        cleaned.path = segment_path(partition.folder, cleaned.base_offset)
+        partition.replace(old, cleaned)
+
+    def stop(self) -> None:
+        """Blocks until the thread is done with what it has in hand."""
+        self._thread.shutdown()

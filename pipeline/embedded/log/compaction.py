@@ -1,0 +1,185 @@
+"""Keeping the last value of each key: which records stay, and the file they are written to.
+
+Offsets never change. A tombstone stays for delete.retention.ms after the pass that first met it,
+so that a consumer on its way through the log still learns of the deletion.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import blake2b
+from typing import NamedTuple
+
+from aiokafka.record.default_records import DefaultRecord
+
+from pipeline.embedded.log import sidecar
+from pipeline.embedded.log.batch import BatchHeader, read_header
+from pipeline.embedded.log.producers import ProducerTable, Snapshot
+from pipeline.embedded.log.records import records_of, with_records
+from pipeline.embedded.log.segment import Segment
+from pipeline.embedded.log.sidecar import Sidecar, sidecar_of
+from pipeline.errors import BadInputError
+
+KEYS_MAX = 2_000_000
+KEY_BYTES_MAX = 24
+
+Newest = dict[bytes, int]
+
+
+def map_key(key: bytes) -> bytes:
+    """Long keys are kept as digests, so that the map's memory is bounded by its number of keys."""
+    return key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=32).digest()
+
+
+def note_newest(newest: Newest, batch: memoryview) -> None:
+    """Remember the last offset of each key in a batch; one that cannot be read is left alone."""
+    try:
+        records = records_of(batch)
+    except BadInputError:
+        return
+    newest.update((map_key(r.key), r.offset) for r in records if r.key is not None)
+
+
+class Cleaned(NamedTuple):
+    """What is left of a batch: nothing, the same bytes, or fewer records."""
+
+    batch: bytes | memoryview | None
+    has_tombstones: bool
+
+
+def clean_batch(
+    batch: memoryview,
+    header: BatchHeader,
+    newest: Newest,
+    *,
+    drop_tombstones: bool,
+    log_end_offset: int,
+) -> Cleaned:
+    """Leave out what a later record replaces, and deletions whose time is over.
+
+    The log's last record always stays: who reads up to the end must be able to arrive there.
+    """
+    try:
+        records = records_of(batch)
+    except BadInputError:
+        return Cleaned(batch, has_tombstones=False)
+
+    def stays(record: DefaultRecord) -> bool:
+        if record.key is None:
+            return True
+        if newest.get(map_key(record.key), -1) > record.offset:
+            return False
+        is_last = record.offset == log_end_offset - 1
+        return is_last or not (record.value is None and drop_tombstones)
+
+    kept = {number for number, record in enumerate(records) if stays(record)}
+    has_tombstones = any(records[number].value is None for number in kept)
+    if len(kept) == len(records):
+        return Cleaned(batch, has_tombstones)
+    if not kept:
+        return Cleaned(None, has_tombstones)
+    return Cleaned(with_records(batch, header, kept), has_tombstones)
+
+
+class Source(NamedTuple):
+    """A closed segment as the cleaning thread sees it: a file that no longer changes."""
+
+    segment: Segment
+    size: int
+    cleaned: bool
+    horizons_ms: dict[int, int]
+
+    @classmethod
+    def of(cls, segment: Segment) -> "Source":
+        return cls(segment, segment.size, segment.cleaned, dict(segment.horizons_ms))
+
+
+def batches_of(source: Source) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """All batches of a closed segment, through a file of its own. May raise OSError."""
+    with source.segment.path.open("rb") as file:
+        position = 0
+        while position < source.size:
+            head = file.read(12)
+            size = 12 + int.from_bytes(head[8:12], "big")
+            batch = memoryview(head + file.read(size - 12))
+            yield batch, read_header(batch)
+            position += size
+
+
+def newest_offsets(dirty: list[Source]) -> tuple[Newest, list[Source]]:
+    """The last offset of every key, and those segments for which the map is complete."""
+    newest: Newest = {}
+    covered: list[Source] = []
+    for source in dirty:
+        for batch, _ in batches_of(source):
+            note_newest(newest, batch)
+        covered.append(source)
+        if len(newest) >= KEYS_MAX:
+            break
+    return newest, covered
+
+
+def groups_of(sources: list[Source], max_bytes: int) -> list[list[Source]]:
+    """Neighbours whose sizes together fit one segment are merged into one."""
+    groups: list[list[Source]] = []
+    room = 0
+    for source in sources:
+        if groups and source.size <= room:
+            groups[-1].append(source)
+            room -= source.size
+        else:
+            groups.append([source])
+            room = max_bytes - source.size
+    return groups
+
+
+def swap_name(group: list[Source]) -> str:
+    first, last = group[0].segment.base_offset, group[-1].segment.base_offset
+    return f"{first:020d}-{last:020d}"
+
+
+def write_clean(
+    group: list[Source],
+    newest: Newest,
+    now_ms: int,
+    keep_tombstones_ms: int,
+    log_end_offset: int,
+) -> Segment:
+    """Write what stays of a group to FIRST-LAST.clean, synced, with its sidecar beside it.
+
+    Blocks on the disk; may raise OSError. Nothing that readers see is changed.
+    """
+    last = group[-1].segment
+    path = last.path.with_name(swap_name(group) + ".clean")
+    result = Segment(path, group[0].segment.base_offset, last.created_ms)
+    path.unlink(missing_ok=True)
+    with closing(result):
+        for source in group:
+            for batch, header in batches_of(source):
+                horizon_ms = source.horizons_ms.get(header.base_offset)
+                due = horizon_ms is not None and horizon_ms <= now_ms
+                cleaned = clean_batch(
+                    batch, header, newest, drop_tombstones=due, log_end_offset=log_end_offset
+                )
+                if cleaned.batch is None:
+                    continue
+                if cleaned.has_tombstones:
+                    horizon_ms = horizon_ms or now_ms + keep_tombstones_ms
+                    result.horizons_ms[header.base_offset] = horizon_ms
+                result.append_copy(memoryview(cleaned.batch))
+        os.fsync(result.fd)
+        result.next_offset = last.next_offset
+        result.cleaned = True
+        sidecar.save(result.sidecar_path, sidecar_of(result, producers_after(last)))
+    return result
+
+
+def producers_after(segment: Segment) -> Snapshot:
+    """The producers as they were after a closed segment, from its sidecar, or from its batches."""
+    known: Sidecar | None = sidecar.load(segment.sidecar_path, segment.size)
+    if known is not None:
+        return known.producers
+    table = ProducerTable()
+    for _, header in batches_of(Source.of(segment)):
+        table.store(header, header.base_offset, header.max_timestamp_ms, segment.created_ms)
+    return table.snapshot()

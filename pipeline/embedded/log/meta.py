@@ -1,0 +1,165 @@
+"""What survives beside the segments: topics, their settings, groups, committed offsets. SQLite.
+
+A call returns after its transaction is written through to the operating system (`second`) or to the
+disk (`always`). Calls may come from several threads; each is one transaction.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+PRODUCER_ID_BLOCK = 1000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS topics (
+    uid INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
+    partitions INTEGER NOT NULL, settings TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS starts (
+    uid INTEGER NOT NULL, part INTEGER NOT NULL, offset INTEGER NOT NULL,
+    PRIMARY KEY (uid, part)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, state BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS offsets (
+    grp TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL, offset INTEGER NOT NULL,
+    epoch INTEGER NOT NULL, note TEXT, PRIMARY KEY (grp, topic, part)) STRICT, WITHOUT ROWID;
+"""
+
+
+class TopicRow(NamedTuple):
+    uid: int
+    name: str
+    partitions: int
+    settings: dict[str, str]
+
+
+class CommittedOffset(NamedTuple):
+    """A group's place in a partition. `note` is the client's own text."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    note: str | None
+
+
+class Meta:
+    """All methods block briefly on the file and may raise sqlite3.Error when the disk is full."""
+
+    def __init__(self, path: Path, *, sync_each_commit: bool) -> None:
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute(f"PRAGMA synchronous={'FULL' if sync_each_commit else 'NORMAL'}")
+        self._db.executescript(_SCHEMA)
+        self._producer_id = self._producer_id_end = 0
+
+    def close(self) -> None:
+        """Waits for a transaction that another thread is in."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def fact(self, name: str, default: str) -> str:
+        """A named value, set to `default` when it is asked for the first time."""
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, default))
+            row = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return str(row[0])
+
+    def next_producer_id(self) -> int:
+        """A producer id that was never given out before; ids are reserved in blocks."""
+        if self._producer_id == self._producer_id_end:
+            self._producer_id = int(self.fact("producer_id", "1000"))
+            self._producer_id_end = self._producer_id + PRODUCER_ID_BLOCK
+            with self._transaction() as db:
+                db.execute(
+                    "UPDATE facts SET value = ? WHERE name = 'producer_id'",
+                    (str(self._producer_id_end),),
+                )
+        self._producer_id += 1
+        return self._producer_id - 1
+
+    def topics(self) -> list[TopicRow]:
+        rows = self._db.execute("SELECT uid, name, partitions, settings FROM topics ORDER BY uid")
+        return [
+            TopicRow(u, n, p, msgspec.json.decode(s, type=dict[str, str])) for u, n, p, s in rows
+        ]
+
+    def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
+        with self._transaction() as db:
+            uid = db.execute(
+                "INSERT INTO topics (name, partitions, settings) VALUES (?, ?, ?)",
+                (name, partitions, msgspec.json.encode(settings).decode()),
+            ).lastrowid
+        assert uid is not None
+        return TopicRow(uid, name, partitions, settings)
+
+    def change_topic(self, uid: int, partitions: int, settings: dict[str, str]) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE topics SET partitions = ?, settings = ? WHERE uid = ?",
+                (partitions, msgspec.json.encode(settings).decode(), uid),
+            )
+
+    def remove_topic(self, uid: int, name: str) -> None:
+        """The topic, the starts of its partitions, and what groups committed for it."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM topics WHERE uid = ?", (uid,))
+            db.execute("DELETE FROM starts WHERE uid = ?", (uid,))
+            db.execute("DELETE FROM offsets WHERE topic = ?", (name,))
+
+    def starts(self, uid: int) -> dict[int, int]:
+        """First readable offsets that DeleteRecords asked for, by partition."""
+        rows = self._db.execute("SELECT part, offset FROM starts WHERE uid = ?", (uid,))
+        return dict(rows.fetchall())
+
+    def set_start(self, uid: int, partition: int, offset: int) -> None:
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO starts VALUES (?, ?, ?)", (uid, partition, offset))
+
+    def groups(self) -> dict[str, bytes]:
+        return dict(self._db.execute("SELECT name, state FROM groups").fetchall())
+
+    def save_group(self, name: str, state: bytes) -> None:
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO groups VALUES (?, ?)", (name, state))
+
+    def remove_group(self, name: str) -> None:
+        """The group and its offsets."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM groups WHERE name = ?", (name,))
+            db.execute("DELETE FROM offsets WHERE grp = ?", (name,))
+
+    def commit_offsets(self, group: str, offsets: Iterable[CommittedOffset]) -> None:
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)",
+                [(group, *offset) for offset in offsets],
+            )
+
+    def offsets(self, group: str) -> dict[tuple[str, int], CommittedOffset]:
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT topic, part, offset, epoch, note FROM offsets WHERE grp = ?", (group,)
+            ).fetchall()
+        return {(row[0], row[1]): CommittedOffset(*row) for row in rows}
+
+    def groups_with_offsets(self) -> set[str]:
+        with self._lock:
+            rows = self._db.execute("SELECT DISTINCT grp FROM offsets").fetchall()
+        return {row[0] for row in rows}

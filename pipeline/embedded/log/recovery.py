@@ -1,0 +1,98 @@
+"""Reading a partition's folder at start: finish a swap, cut a torn tail, rebuild the rest."""
+
+import logging
+import os
+from pathlib import Path
+
+from pipeline.embedded.log import sidecar
+from pipeline.embedded.log.batch import HEADER_SIZE, is_intact, read_header
+from pipeline.embedded.log.producers import ProducerTable
+from pipeline.embedded.log.segment import Segment, segment_path
+
+logger = logging.getLogger(__name__)
+
+# What a compaction or a sidecar that was not finished leaves behind.
+LEFTOVERS = ("*.clean", "*.part", "*-*.meta")
+READ_BYTES = 4 * 1024 * 1024
+
+
+def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
+    """All segments in order, the last one open for writing; blocks while it reads. Never empty.
+
+    `producers` ends as it was after the last intact batch.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for swap in folder.glob("*.swap"):
+        finish_swap(swap)
+    for leftover in [p for pattern in LEFTOVERS for p in folder.glob(pattern)]:
+        leftover.unlink()
+    segments: list[Segment] = []
+    for path in sorted(folder.glob("*.log")):
+        size = path.stat().st_size
+        segment = Segment(path, int(path.stem), now_ms)
+        known = sidecar.load(segment.sidecar_path, size)
+        if known is not None:
+            segment.adopt(known)
+            producers.restore(known.producers)
+        else:
+            rebuild(segment, size, producers, now_ms)
+            # Thousands of partitions are opened at start, and few of them are used at once.
+            segment.close()
+        segments.append(segment)
+    return segments or [Segment(segment_path(folder, 0), 0, now_ms)]
+
+
+def finish_swap(swap: Path) -> None:
+    """Put a compacted file in the place of those it replaces. Its rename to `FIRST-LAST.swap` was
+    the commit point: from there on this function can be run again and again until it has finished.
+    """
+    folder = swap.parent
+    first, last = (int(part) for part in swap.stem.split("-"))
+    for old in folder.glob("*.log"):
+        if first <= int(old.stem) <= last:
+            old.with_suffix(".meta").unlink(missing_ok=True)
+            old.unlink()
+    target = segment_path(folder, first)
+    companion = swap.with_suffix(".meta")
+    if companion.exists():
+        companion.rename(target.with_suffix(".meta"))
+    swap.rename(target)
+
+
+def rebuild(segment: Segment, size: int, producers: ProducerTable, now_ms: int) -> None:
+    """Read a segment whole, check every batch, and cut the file after the last intact one."""
+    buffer, buffer_at, position = memoryview(b""), 0, 0
+    while position < size:
+        at = position - buffer_at
+        if len(buffer) - at < HEADER_SIZE:
+            buffer, buffer_at, at = _read(segment, position, READ_BYTES), position, 0
+            if len(buffer) < HEADER_SIZE:
+                break
+        header = read_header(buffer, at)
+        if not HEADER_SIZE <= header.size <= size - position:
+            break
+        if len(buffer) - at < header.size:
+            buffer, buffer_at, at = (
+                _read(segment, position, max(header.size, READ_BYTES)),
+                position,
+                0,
+            )
+        if not is_intact(buffer[at : at + header.size], header):
+            break
+        if header.base_offset < segment.next_offset:
+            break
+        segment.note(header)
+        producers.store(header, header.base_offset, header.max_timestamp_ms, now_ms)
+        position = segment.size
+    if segment.size < size:
+        logger.warning(
+            "%s: cut %d bytes of a torn tail at offset %d",
+            segment.path,
+            size - segment.size,
+            segment.next_offset,
+        )
+        os.ftruncate(segment.fd, segment.size)
+
+
+def _read(segment: Segment, position: int, count: int) -> memoryview:
+    return memoryview(os.pread(segment.fd, count, position))

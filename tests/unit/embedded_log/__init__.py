@@ -1,0 +1,1 @@
+"""The pure parts of the embedded log, and those that need a folder only."""

@@ -1,0 +1,96 @@
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from pipeline.embedded.log import broker as broker_module
+from pipeline.embedded.log.broker import Broker, RefusedError
+from pipeline.embedded.log.flusher import Fsync
+from pipeline.embedded.log.meta import CommittedOffset
+from tests.unit.embedded_log.batches import make_values
+from tests.unit.embedded_log.test_cleaner import HandClock
+
+
+def open_broker(folder: Path) -> Broker:
+    return Broker(folder, HandClock(), Fsync.SECOND)
+
+
+def refusal(error: pytest.ExceptionInfo[RefusedError]) -> ErrorCode:
+    return error.value.code
+
+
+def test_topics_and_records_survive_a_restart(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 2, {"retention.ms": "77"})
+    topic.partitions[1].append(make_values(3), 5)
+    broker.grow_topic(topic, 3)
+    broker.configure_topic(topic, {"segment.bytes": "999"})
+    broker.delete_records(topic, 1, 2)
+    broker.stop()
+    again = open_broker(tmp_path)
+    partitions = again.topics["t"].partitions
+    assert [p.end_offset for p in partitions] == [0, 3, 0]
+    assert partitions[1].start_offset == 2
+    assert partitions[0].config.segment_bytes == 999
+    assert again.cluster_id == broker.cluster_id
+    again.stop()
+
+
+def test_a_topic_made_again_is_empty(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    topic.partitions[0].append(make_values(3), 5)
+    broker.meta.commit_offsets("g", [CommittedOffset("t", 0, 3, 0, None)])
+    broker.delete_topic(topic)
+    assert broker.create_topic("t", 1, {}).partitions[0].end_offset == 0
+    assert broker.meta.offsets("g") == {}
+    broker.stop()
+
+
+def test_folders_of_topics_whose_deletion_was_cut_short_are_removed(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    topic.partitions[0].append(make_values(3), 5)
+    broker.meta.remove_topic(topic.uid, "t")
+    broker.stop()
+    again = open_broker(tmp_path)
+    assert not list((tmp_path / "topics").iterdir())
+    again.stop()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ü", "x" * 250])
+def test_a_name_that_is_no_topic_name_is_refused(tmp_path: Path, name: str) -> None:
+    broker = open_broker(tmp_path)
+    with pytest.raises(RefusedError) as caught:
+        broker.create_topic(name, 1, {})
+    assert refusal(caught) is ErrorCode.invalid_topic_exception
+    broker.stop()
+
+
+def test_the_longest_name_gets_a_folder(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    broker.create_topic("x" * 249, 1, {}).partitions[0].append(make_values(1), 5)
+    broker.stop()
+
+
+def test_what_cannot_be_made_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_module, "PARTITIONS_MAX", 5)
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 3, {})
+    with pytest.raises(RefusedError) as caught:
+        broker.create_topic("t", 1, {})
+    assert refusal(caught) is ErrorCode.topic_already_exists
+    for partitions in (0, 3):
+        with pytest.raises(RefusedError) as caught:
+            broker.create_topic("u", partitions, {})
+        assert refusal(caught) is ErrorCode.invalid_partitions
+    for partitions in (3, 6):
+        with pytest.raises(RefusedError) as caught:
+            broker.grow_topic(topic, partitions)
+        assert refusal(caught) is ErrorCode.invalid_partitions
+    with pytest.raises(RefusedError) as caught:
+        broker.create_topic("u", 1, {"retention.ms": "never"})
+    assert refusal(caught) is ErrorCode.invalid_config
+    broker.stop()

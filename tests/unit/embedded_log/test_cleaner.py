@@ -1,0 +1,143 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.embedded.log.cleaner import Cleaner
+from pipeline.embedded.log.partition import Partition
+from tests.unit.embedded_log.batches import make_batch
+from tests.unit.embedded_log.test_compaction import content
+from tests.unit.embedded_log.test_partition import open_partition
+
+START_MS = 1_000_000
+
+
+class HandClock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.ms = START_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        return self.ms / 1000
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def cleaner(clock: HandClock) -> Iterator[Cleaner]:
+    made = Cleaner(clock)
+    yield made
+    made.stop()
+
+
+def write(partition: Partition, key: bytes, value: bytes | None, time_ms: int = START_MS) -> None:
+    partition.append(make_batch([(key, value)], timestamps_ms=[time_ms]), time_ms)
+
+
+def unfinished_in(folder: Path) -> list[Path]:
+    return [*folder.glob("*.clean"), *folder.glob("*.swap")]
+
+
+async def test_a_pass_leaves_the_last_values_and_nothing_to_do(
+    tmp_path: Path, cleaner: Cleaner
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", segment_bytes="300")
+    for number in range(20):
+        write(partition, b"k%d" % (number % 2), b"%d" % number)
+    partition.roll(START_MS)
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert [offset for offset, _, _ in content(partition)] == [18, 19]
+    assert not cleaner.is_due(partition)
+    partition.close()
+
+
+async def test_what_is_mostly_clean_is_left_alone(tmp_path: Path, cleaner: Cleaner) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(9):
+        write(partition, b"k%d" % number, b"value")
+    partition.roll(START_MS)
+    await cleaner.clean(partition)
+    write(partition, b"k0", b"value")
+    partition.roll(START_MS)
+    assert not cleaner.is_due(partition)
+    partition.close()
+
+
+async def test_records_younger_than_the_lag_are_not_touched(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", min_compaction_lag_ms="5000")
+    write(partition, b"k", b"1")
+    write(partition, b"k", b"2")
+    partition.roll(START_MS)
+    assert not cleaner.is_due(partition)
+    clock.ms += 5000
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert content(partition) == [(1, b"k", b"2")]
+    partition.close()
+
+
+async def test_tombstones_are_taken_up_again_when_their_time_is_over(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", delete_retention_ms="100")
+    write(partition, b"gone", None)
+    write(partition, b"here", b"1")
+    partition.roll(START_MS)
+    await cleaner.clean(partition)
+    assert not cleaner.is_due(partition)
+    clock.ms += 100
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert content(partition) == [(1, b"here", b"1")]
+    assert not cleaner.is_due(partition)
+    partition.close()
+
+
+async def test_a_tombstone_is_not_dropped_before_the_value_it_deletes(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    """The segment of the value has forgotten that it was cleaned, as after a lost sidecar."""
+    partition = open_partition(
+        tmp_path, cleanup_policy="compact", delete_retention_ms="100", segment_bytes="150"
+    )
+    write(partition, b"gone", b"old")
+    partition.roll(START_MS)
+    write(partition, b"gone", None)
+    partition.roll(START_MS)
+    write(partition, b"last", b"1")
+    partition.segments[1].cleaned = True
+    partition.segments[1].horizons_ms = {1: START_MS}
+    clock.ms += 100
+    await cleaner.clean(partition)
+    assert (0, b"gone", b"old") not in content(partition)
+    partition.close()
+
+
+async def test_segments_deleted_during_a_pass_stay_deleted(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact,delete")
+    for number in range(4):
+        write(partition, b"k%d" % number, b"value")
+    partition.roll(START_MS)
+    held = partition.holds
+
+    def delete_first(segments: list[object]) -> bool:
+        partition.delete_before(4)
+        return held(segments)  # type: ignore[arg-type]  # what `holds` itself is given
+
+    monkeypatch.setattr(partition, "holds", delete_first)
+    await cleaner.clean(partition)
+    assert content(partition) == []
+    assert unfinished_in(tmp_path) == []
+    partition.close()
