@@ -21,7 +21,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from pipeline.shard import LastBatch
+from pipeline.shard import BatchMark
 from schemas.records import Records
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Fetch:
     start: int
     next_offset: int
     records: Records
-    last_batch: LastBatch | None = None
+    first_batch: BatchMark | None = None
+    last_batch: BatchMark | None = None
 
 
 class FetchSchema(faust.Schema[Any, Any]):
@@ -71,7 +72,8 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
     start = next_offset = pending.next_fetch_offset
     records: list[Any] = []
     batches = pending._records
-    last_batch: LastBatch | None = None
+    first_batch: BatchMark | None = None
+    last_batch: BatchMark | None = None
     while batches.has_next():
         batch = batches.next_batch()
         if pending._check_crcs and not batch.validate_crc():
@@ -79,14 +81,15 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         if not batch.is_control_batch:
             records.extend(batch)
         next_offset = batch.next_offset
-        last_batch = LastBatch(batch.base_offset, batch.crc, batch.max_timestamp)
+        last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
+        first_batch = first_batch or last_batch
     if records and records[0].offset < start:
         # A fetch begins with the whole batch that holds the offset asked for.
         records = [record for record in records if record.offset >= start]
     pending.next_fetch_offset = next_offset
     result._update_position()
     result._partition_records = None
-    return Fetch(start, next_offset, _columns(tp.partition, records), last_batch)
+    return Fetch(start, next_offset, _columns(tp.partition, records), first_batch, last_batch)
 
 
 def _columns(partition: int, records: list[Any]) -> Records:
@@ -131,8 +134,14 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         if fetcher._subscriptions.reassignment_in_progress:
             return {}
         drained: dict[TP, Fetch] = {}
+        # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
+        # would be lost while its partition's position has moved on, so none is taken until then.
+        recovering = self.app.rebalancing
+        changelogs = self.app.tables.changelog_topics
         for tp in list(fetcher._records):
-            if active_partitions and tp not in active_partitions:
+            if recovering and tp.topic not in changelogs:
+                continue
+            if tp not in active_partitions:
                 if not fetcher._subscriptions.is_assigned(tp):
                     del fetcher._records[tp]
                 continue

@@ -29,7 +29,7 @@ from pipeline.cells import CellValues
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.rules import parse_rules
-from pipeline.shard import LastBatch, Shard
+from pipeline.shard import BatchMark, Shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -189,7 +189,7 @@ class RecoveredShard:
             position.log_ms,
             position.incarnation,
             parse_rules(position.rules),
-            None if position.last_batch is None else LastBatch(*position.last_batch),
+            None if position.last_batch is None else BatchMark(*position.last_batch),
             SeenIds(_occurrences(ids, position, committed)),
         )
         for slot_ms, values in _greatest(cells, position.incarnation).items():

@@ -7,13 +7,16 @@ leaves a state from which the same cells are computed again.
     1  snapshot dirty cells and positions, with no await in between
     2  write the cells to ClickHouse, then their position rows
     3  write dead letters
-    4  write cells and the position record to the changelog
+    4  write cells, ids and the position record to the changelog
     5  commit the positions
+
+What the commit made unneeded is then let go: closed slots, old ids, old positions.
+
+No event loop of its own: it awaits what it is given, so the simulation runs it too.
 """
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -26,17 +29,51 @@ from pipeline.changelog import (
     position_record,
     tombstones,
 )
-from pipeline.sink import Position
+from pipeline.faults import reach
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.changelog import RecoveredShard
-    from pipeline.changelog_writer import ChangelogWriter
+    from pipeline.changelog import ChangelogRecord, RecoveredShard
     from pipeline.clock import Clock
     from pipeline.dead_letters import DeadLetter
     from pipeline.shard import Shard, ShardSnapshot
-    from pipeline.sink import ClickHouseSink
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a shard is, at a moment when everything up to there was confirmed."""
+
+    shard: int
+    incarnation: int
+    flushed_through: int
+    log_ms: int
+    flushed_at_ms: int
+    checkpoint_through: int
+    checkpointed_at_ms: int
+
+
+class Sink(Protocol):
+    """Where counts are read. Its methods return when it has confirmed.
+
+    They raise TryAgainError when it is away, OperatorError when it refuses.
+    """
+
+    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> None:
+        """Store what the snapshots hold to flush, all of it or an error."""
+        ...
+
+    async def write_positions(self, positions: Sequence[Position]) -> None:
+        """Store how far shards are; called after their cells are confirmed."""
+        ...
+
+
+class Changelog(Protocol):
+    """Appends and returns when all is confirmed; raises TryAgainError when that is unknown."""
+
+    async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None: ...
+
+    async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None: ...
 
 
 class Commit(Protocol):
@@ -71,33 +108,27 @@ class _Moment:
 
 
 class Checkpointer:
-    """Flushes and checkpoints the shards of one worker, one at a time.
+    """Flushes and checkpoints the shards of one worker. Its caller calls one method at a time.
 
-    Its methods raise TryAgainError when a server is away, and OperatorError when one refuses; what
-    was not confirmed stays dirty, so calling again later loses nothing.
+    Methods raise TryAgainError when a server is away, and OperatorError when one refuses; what was
+    not confirmed stays dirty, so calling again later loses nothing.
     """
 
-    def __init__(
-        self, sink: ClickHouseSink, changelog: ChangelogWriter, commit: Commit, clock: Clock
-    ) -> None:
+    def __init__(self, sink: Sink, changelog: Changelog, commit: Commit, clock: Clock) -> None:
         self.owned: dict[int, OwnedShard] = {}
         self.generation = -1
         self._sink = sink
         self._changelog = changelog
         self._commit = commit
         self._clock = clock
-        self._lock = asyncio.Lock()
 
     async def begin(self, shard: Shard, generation: int) -> bool:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
-        snapshot = shard.snapshot(checkpoint=False)
-        record = position_record(snapshot, generation)
+        record = position_record(shard.snapshot(checkpoint=False), generation)
         await self._changelog.append(shard.partition, [record])
         return await self._commit({shard.partition: shard.position}, generation)
 
-    def own(
-        self, shards: Sequence[tuple[Shard, RecoveredShard]], generation: int
-    ) -> Mapping[int, OwnedShard]:
+    def own(self, shards: Sequence[tuple[Shard, RecoveredShard]], generation: int) -> None:
         """Take over shards, all committed at their position, in place of those owned before."""
         self.generation = generation
         self.owned = {
@@ -106,7 +137,6 @@ class Checkpointer:
             )
             for shard, recovered in shards
         }
-        return self.owned
 
     def disown(self) -> None:
         """The group is rebalancing: what was not committed will be counted by the next owner."""
@@ -114,29 +144,29 @@ class Checkpointer:
         self.generation = -1
 
     async def flush(self) -> None:
-        """Make what was counted visible in ClickHouse. Takes as long as ClickHouse needs."""
-        async with self._lock:
-            await self._flush(
-                [m for m in self._snapshot() if m.snapshot.position > m.owned.flushed]
-            )
+        """Make what was counted visible. Takes as long as the sink needs."""
+        await self._flush([m for m in self._snapshot() if m.snapshot.position > m.owned.flushed])
 
     async def checkpoint(self) -> None:
-        """Flush, and make it safe to forget. Takes as long as ClickHouse and Kafka need."""
-        async with self._lock:
-            generation = self.generation
-            moments = self._snapshot(checkpoint=True)  # 1
-            await self._flush(moments)  # 2
-            letters = chain.from_iterable(moment.dead_letters for moment in moments)
-            await self._changelog.append_dead_letters(letters)  # 3
-            moved = [m for m in moments if m.snapshot.position > m.owned.committed]
-            for moment in moved:
-                records = checkpoint_records(moment.snapshot, generation)
-                await self._changelog.append(moment.owned.shard.partition, records)  # 4
-            positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
-            if positions and not await self._commit(positions, generation):  # 5
-                return
-            for moment in moments:
-                await self._committed(moment, generation)
+        """Flush, and make it safe to forget. Takes as long as the servers need."""
+        generation = self.generation
+        moments = self._snapshot(checkpoint=True)  # 1
+        await self._flush(moments)  # 2
+        reach("checkpoint-flushed")
+        letters = chain.from_iterable(moment.dead_letters for moment in moments)
+        await self._changelog.append_dead_letters(letters)  # 3
+        reach("checkpoint-dead-letters")
+        moved = [m for m in moments if m.snapshot.position > m.owned.committed]
+        for moment in moved:
+            records = checkpoint_records(moment.snapshot, generation)
+            await self._changelog.append(moment.owned.shard.partition, records)  # 4
+            reach("checkpoint-changelog")
+        positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
+        if positions and not await self._commit(positions, generation):  # 5
+            return
+        reach("checkpoint-committed")
+        for moment in moments:
+            await self._let_go(moment, generation)
 
     def _snapshot(self, *, checkpoint: bool = False) -> list[_Moment]:
         return [
@@ -145,28 +175,34 @@ class Checkpointer:
         ]
 
     async def _flush(self, moments: list[_Moment]) -> None:
+        if not moments:
+            return
         snapshots = [moment.snapshot for moment in moments]
-        await asyncio.to_thread(self._sink.write_cells, snapshots)
+        reach("flush-cells")
+        await self._sink.write_cells(snapshots)
+        reach("flush-positions")
         for snapshot in snapshots:
             snapshot.confirm("flush")
         now_ms = self._clock.now_ms()
-        rows = [
-            Position(
-                shard=moment.owned.shard.partition,
-                flushed_through=moment.snapshot.position - 1,
-                log_ms=moment.snapshot.log_ms,
-                flushed_at_ms=now_ms,
-                checkpoint_through=moment.owned.committed - 1,
-                checkpointed_at_ms=moment.owned.checkpointed_at_ms,
-            )
-            for moment in moments
-        ]
-        await asyncio.to_thread(self._sink.write_positions, rows)
+        await self._sink.write_positions(
+            [
+                Position(
+                    shard=moment.owned.shard.partition,
+                    incarnation=moment.snapshot.incarnation,
+                    flushed_through=moment.snapshot.position - 1,
+                    log_ms=moment.snapshot.log_ms,
+                    flushed_at_ms=now_ms,
+                    checkpoint_through=moment.owned.committed - 1,
+                    checkpointed_at_ms=moment.owned.checkpointed_at_ms,
+                )
+                for moment in moments
+            ]
+        )
         for moment in moments:
             moment.owned.flushed = moment.snapshot.position
 
-    async def _committed(self, moment: _Moment, generation: int) -> None:
-        """Let go of what the commit made unneeded. A lost tombstone costs space, never a count."""
+    async def _let_go(self, moment: _Moment, generation: int) -> None:
+        """Forget what the commit made unneeded. A lost tombstone costs space, never a count."""
         owned, snapshot = moment.owned, moment.snapshot
         owned.checkpointed_at_ms = self._clock.now_ms()
         del owned.dead_letters[: len(moment.dead_letters)]

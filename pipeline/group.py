@@ -37,5 +37,13 @@ class Group:
         tp = TP(self._topic, partition)
         return (await self._consumer().earliest_offsets(tp))[tp]
 
+    async def position(self, partition: int) -> int | None:
+        """The next offset that will be fetched of a partition."""
+        return await self._consumer().position(TP(self._topic, partition))
+
+    async def seek(self, partition: int, offset: int) -> None:
+        """Fetch a partition from `offset` on."""
+        await self._consumer().seek(TP(self._topic, partition), offset)
+
     def _consumer(self) -> BulkConsumer:
         return cast("BulkConsumer", self._app.consumer)

@@ -37,8 +37,8 @@ class Row(NamedTuple):
     id: str | None
 
 
-class LastBatch(NamedTuple):
-    """The last record batch that was counted. Another one in its place means another log."""
+class BatchMark(NamedTuple):
+    """A record batch of the log, told by its checksum. Another one in its place is another log."""
 
     base_offset: int
     crc: int
@@ -54,7 +54,7 @@ class ShardSnapshot:
     log_ms: int
     incarnation: int
     rules: CountingRules
-    last_batch: LastBatch | None
+    last_batch: BatchMark | None
     ids_from: Place | None
     flush: list[SlotSnapshot]
     checkpoint: list[SlotSnapshot]
@@ -84,7 +84,7 @@ class Shard:
     log_ms: int = 0
     incarnation: int = 0
     rules: CountingRules = field(default_factory=CountingRules)
-    last_batch: LastBatch | None = None
+    last_batch: BatchMark | None = None
     ids: SeenIds = field(default_factory=SeenIds)
     slots: dict[int, SlotCells] = field(default_factory=dict)
     duplicates: int = 0

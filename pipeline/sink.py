@@ -6,7 +6,7 @@ whose answer was lost is simply written again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -23,26 +23,15 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver import Client
 
+    from pipeline.checkpoint import Position
     from pipeline.shard import ShardSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far a shard is, at a moment when everything up to there was confirmed."""
-
-    shard: int
-    flushed_through: int
-    log_ms: int
-    flushed_at_ms: int
-    checkpoint_through: int
-    checkpointed_at_ms: int
 
 
 class ClickHouseSink:
     """One ClickHouse as the cells of one build and replica see it.
 
-    Its methods block until ClickHouse has confirmed, so call them from a thread; one at a time.
-    They raise TryAgainError when ClickHouse is away, OperatorError when it refuses the block.
+    A Sink: its methods return when ClickHouse has confirmed; call one at a time. They raise
+    TryAgainError when ClickHouse is away, OperatorError when it refuses the block.
     """
 
     def __init__(self, url: str, build: int, replica: str) -> None:
@@ -51,20 +40,19 @@ class ClickHouseSink:
         self._replica = replica
         self._client: Client | None = None
 
-    def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> int:
-        """Insert what the snapshots hold to flush, as one block. Returns the number of cells."""
+    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> None:
+        """Insert what the snapshots hold to flush, as one block."""
         columns = _cell_columns(snapshots, self._build, self._replica)
         if columns.num_rows:
-            self._insert("tally.cells_1m", columns)
-        return int(columns.num_rows)
+            await asyncio.to_thread(self._insert, "tally.cells_1m", columns)
 
-    def write_positions(self, positions: Sequence[Position]) -> None:
+    async def write_positions(self, positions: Sequence[Position]) -> None:
         """Insert one row per shard; call it after the cells it speaks of are confirmed."""
         if not positions:
             return
         columns = {
             "build": pa.array([self._build] * len(positions), pa.uint32()),
-            "replica": pa.array([self._replica] * len(positions)),
+            "replica": pa.array([incarnate(self._replica, row.incarnation) for row in positions]),
             "shard": pa.array([row.shard for row in positions], pa.uint32()),
             "flushed_through": pa.array([row.flushed_through for row in positions], pa.int64()),
             "log_time": _timestamps_ms([row.log_ms for row in positions]),
@@ -74,7 +62,7 @@ class ClickHouseSink:
             ),
             "checkpointed_at": _timestamps_ms([row.checkpointed_at_ms for row in positions]),
         }
-        self._insert("tally.positions", pa.table(columns))
+        await asyncio.to_thread(self._insert, "tally.positions", pa.table(columns))
 
     def close(self) -> None:
         """Let go of the connection. Never raises."""
@@ -116,12 +104,20 @@ def without_secrets(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def incarnate(replica: str, incarnation: int) -> str:
+    """The replica's name in cells: what was counted before a log was lost stays apart."""
+    return f"{replica}~{incarnation}" if incarnation else replica
+
+
 def _cell_columns(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
     parts = [(snapshot.shard.partition, part) for snapshot in snapshots for part in snapshot.flush]
     cells = [CellKey.parse(key) for _, part in parts for key in part.values.keys]
     sizes = [len(part.values.keys) for _, part in parts]
     rows = sum(sizes)
     slots_s = np.repeat([part.cells.slot_ms // 1000 for _, part in parts], sizes)
+    replicas = [
+        incarnate(replica, snapshot.incarnation) for snapshot in snapshots for _ in snapshot.flush
+    ]
     none = [np.empty(0, np.int64)]
     return pa.table(
         {
@@ -130,7 +126,7 @@ def _cell_columns(snapshots: Sequence[ShardSnapshot], build: int, replica: str) 
             "region": pa.array([cell.region for cell in cells], pa.string()),
             "window": _timestamps_s(np.array([cell.window_ms // 1000 for cell in cells], np.int64)),
             "slot": _timestamps_s(slots_s.astype(np.int64)),
-            "replica": pa.array([replica] * rows, pa.string()),
+            "replica": pa.array(np.repeat(replicas, sizes).tolist(), pa.string()),
             "shard": pa.array(np.repeat([shard for shard, _ in parts], sizes).astype(np.uint32)),
             "p": np.concatenate([part.values.p for _, part in parts] or none),
             "n": np.concatenate([part.values.n for _, part in parts] or none),

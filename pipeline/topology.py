@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, cast
 import faust
 import mode
 
-from pipeline import bulk, store, topics
+from pipeline import bulk, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.group import Group
+from pipeline.log_check import RecoveryReader
+from pipeline.partition_reader import PartitionReader
 from pipeline.sink import ClickHouseSink
 from pipeline.worker import Worker
 
@@ -61,12 +63,23 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     changelog = ChangelogWriter(settings.kafka, topics.changelog(settings.build))
     checkpointer = Checkpointer(sink, changelog, group.commit, clock)
     worker = Worker(checkpointer, group, clock, settings)
+    reader = PartitionReader(settings.kafka)
+    recovery = RecoveryReader(reader, topics.changelog(settings.build), topics.INCREMENTS)
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
         await changelog.start()
-        await worker.take_over(recovered, cells.generation)
-        sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")
-        sys.stdout.flush()
+        is_ours = await takeover.take_over(
+            recovered,
+            cells.generation,
+            checkpointer,
+            offsets=group,
+            changelog=recovery,
+            log=recovery,
+        )
+        if is_ours:
+            worker.on_taken_over()
+            sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")
+            sys.stdout.flush()
 
     cells.take_over = take_over
 
@@ -76,6 +89,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     async def finish(*_signal: Any, **_details: Any) -> None:
         await worker.finish()
         await changelog.stop()
+        await reader.stop()
         sink.close()
 
     app.on_partitions_revoked.connect(disown)

@@ -18,7 +18,6 @@ from pipeline.shard import Row
 
 if TYPE_CHECKING:
     from pipeline.bulk import Fetch
-    from pipeline.changelog import RecoveredShard
     from pipeline.checkpoint import Checkpointer, OwnedShard
     from pipeline.clock import Clock
     from pipeline.group import Group
@@ -46,28 +45,15 @@ class Worker:
         self._group = group
         self._clock = clock
         self._settings = settings
+        self._writing = asyncio.Lock()
         self._unflushed_rows = 0
         self._checkpoint_now = False
         self._room = asyncio.Condition()
+        self._stalled: dict[int, int] = {}
 
-    async def take_over(self, recovered: list[RecoveredShard], generation: int) -> None:
-        """Make shards of what the changelog held, as of their committed offsets.
-
-        Raises OperatorError when a partition's offset and changelog do not belong together.
-        """
-        shards = []
-        for found in recovered:
-            committed = await self._group.committed(found.partition)
-            if committed is None:
-                log_start = await self._group.log_start(found.partition)
-                shard = found.begin(log_start)
-                if not await self._checkpointer.begin(shard, generation):
-                    return  # The group moved on; the next generation takes over anew.
-            else:
-                shard = found.resume(committed)
-            shards.append((shard, found))
-        self._checkpointer.own(shards, generation)
-        self._checkpoint_now = True  # so that it is soon known who counts what, from where on
+    def on_taken_over(self) -> None:
+        """Checkpoint soon, so that it is known who counts what, from where on."""
+        self._checkpoint_now = True
 
     async def count(self, fetch: Fetch, generation: int) -> None:
         """Count one fetch. Waits while too much is unflushed; raises OperatorError on a gap."""
@@ -126,7 +112,10 @@ class Worker:
             due = self._checkpoint_now or age_s >= self._settings.checkpoint_interval_s
             rows = self._unflushed_rows
             try:
-                await (self._checkpointer.checkpoint() if due else self._checkpointer.flush())
+                async with self._writing:
+                    await (self._checkpointer.checkpoint() if due else self._checkpointer.flush())
+                if due:
+                    await self._unstall()
             except TallyError as error:
                 pause_s = min(max(pause_s, self._settings.flush_interval_s) * 2, _BACKOFF_S_MAX)
                 log.warning("%s; trying again in %.0f s", error, pause_s)
@@ -139,10 +128,29 @@ class Worker:
                 self._unflushed_rows = max(0, self._unflushed_rows - rows)
                 self._room.notify_all()
 
+    async def _unstall(self) -> None:
+        """Fetch again where the consumer is ahead of the shard and nothing came since last time.
+
+        Faust can lose an event between its consumer and an agent. Reading twice is harmless.
+        """
+        stalled: dict[int, int] = {}
+        for partition, owned in list(self._checkpointer.owned.items()):
+            counted = owned.shard.position
+            fetched = await self._group.position(partition)
+            if fetched is not None and fetched > counted == owned.shard.position:
+                stalled[partition] = counted
+                if self._stalled.get(partition) == counted:
+                    log.warning(
+                        "partition %d stalls at offset %d; fetching again", partition, counted
+                    )
+                    await self._group.seek(partition, counted)
+        self._stalled = stalled
+
     async def finish(self) -> None:
         """A last checkpoint before a clean stop, so that the next start re-reads nothing."""
         try:
-            await self._checkpointer.checkpoint()
+            async with self._writing:
+                await self._checkpointer.checkpoint()
         except TallyError as error:
             log.warning("stopping without a last checkpoint, the next start reads on: %s", error)
 

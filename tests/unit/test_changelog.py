@@ -15,12 +15,12 @@ from pipeline.changelog import (
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.ids import Occurrence
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard import LastBatch, Row, Shard
+from pipeline.shard import BatchMark, Row, Shard
 from schemas.records import Records
 
 SLOT = 1_760_000_400_000
 KEY = CellKey("likes:post-42", "eu", SLOT).text()
-BATCH = LastBatch(0, 7, 0)
+BATCH = BatchMark(0, 7, 0)
 
 
 def cell(
@@ -37,7 +37,7 @@ def position(
     log_ms: int,
     generation: int,
     *,
-    batch: LastBatch | None = BATCH,
+    batch: BatchMark | None = BATCH,
     incarnation: int = 0,
 ) -> ChangelogRecord:
     shard = Shard(3, offset, log_ms, incarnation, last_batch=batch)

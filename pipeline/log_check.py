@@ -1,0 +1,67 @@
+"""Is this the log that was counted? And what of the changelog has Faust not read?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.errors import OperatorError
+
+if TYPE_CHECKING:
+    from pipeline.changelog import RecoveredShard
+    from pipeline.partition_reader import PartitionReader
+    from pipeline.shard import Shard
+
+WHAT_TO_DO = (
+    "if the log was lost on purpose, `tally accept-log` goes on with what it holds now, and keeps "
+    "what was counted"
+)
+
+
+class RecoveryReader:
+    """A ChangelogReader and a LogCheck on Kafka. Raises TryAgainError when it is away."""
+
+    def __init__(self, reader: PartitionReader, changelog: str, increments: str) -> None:
+        self._reader = reader
+        self._changelog = changelog
+        self._increments = increments
+
+    async def read_on(self, recovered: RecoveredShard) -> bool:
+        """Add what the changelog has beyond what was recovered; False if that is nothing."""
+        start, end = await self._reader.ends(self._changelog, recovered.partition)
+        offset = start if recovered.next_offset is None else recovered.next_offset
+        if offset >= end:
+            return False
+        fetch = await self._reader.fetch(self._changelog, recovered.partition, offset)
+        recovered.add(fetch.start, fetch.next_offset, fetch.records)
+        return True
+
+    async def check(self, shard: Shard) -> None:
+        """Raise OperatorError when the log is not the one the shard was counted from.
+
+        The last batch that was counted must still be what is in its place, unless retention has
+        removed it since.
+        """
+        mark, partition = shard.last_batch, shard.partition
+        if mark is None:
+            return
+        start, end = await self._reader.ends(self._increments, partition)
+        if end < shard.position:
+            raise OperatorError(
+                f"partition {partition} was counted up to offset {shard.position}, but its log now "
+                f"ends at {end}: it was truncated or made anew; {WHAT_TO_DO}"
+            )
+        if start > shard.position:
+            raise OperatorError(
+                f"partition {partition} was counted up to offset {shard.position}, but its log now "
+                f"begins at {start}: records were deleted before they were counted; {WHAT_TO_DO}"
+            )
+        if mark.base_offset < start:
+            return
+        found = (
+            await self._reader.fetch(self._increments, partition, mark.base_offset)
+        ).first_batch
+        if found is None or (found.base_offset, found.crc) != (mark.base_offset, mark.crc):
+            raise OperatorError(
+                f"partition {partition} has another record batch at offset {mark.base_offset} than "
+                f"the one that was counted: its log was made anew; {WHAT_TO_DO}"
+            )

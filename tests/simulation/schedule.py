@@ -1,0 +1,325 @@
+"""One schedule: a random log, random faults, then quiet; and what is wrong afterwards, if anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.simulation.truth import (
+    SLOT_MS,
+    EventTruth,
+    FamilyTruth,
+    RecordTruth,
+    RulesTruth,
+    count,
+)
+from tests.simulation.worker import SimWorker
+from tests.simulation.world import Log, World
+
+T0 = 1_760_000_400_000
+MINUTE_MS = 60_000
+COUNTERS = ("a:x", "a:y", "b:x")
+REGIONS = ("", "eu")
+IDS = ("i", "j", "k", None, None, None)
+MAX_WORKERS = 3
+QUIET_TRIES = 4
+
+
+@dataclass
+class Schedule:
+    """A seed's world and story. `problem` is what was found wrong, in one line."""
+
+    seed: int
+    steps: int = 70
+    problem: str | None = None
+    refused: bool = False
+    faults: dict[str, int] = field(default_factory=dict)
+    make_worker: Callable[[int, World, int], SimWorker] = SimWorker
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.world = World(Log([[], []]), now_ms=T0)
+        self.workers: list[SimWorker] = []
+        self.in_flight: list[Callable[[], object]] = []
+        self.rules = RulesTruth()
+        self.offsets_lost = False
+        self.batch_records = self.rng.choice((1, 3, 100))
+        self.first_rules()
+
+    def run(self) -> Schedule:
+        """Play the whole story."""
+        self.add_worker()
+        self.rebalance()
+        actions, weights = zip(*self.actions(), strict=True)
+        for action in self.rng.choices(actions, weights, k=self.steps):
+            action()
+        self.quiet_down()
+        return self
+
+    def actions(self) -> list[tuple[Callable[[], None], int]]:
+        return [
+            (self.step_worker, 60),
+            (self.fetch, 18),
+            (self.produce, 14),
+            (self.begin_flush, 6),
+            (self.begin_checkpoint, 10),
+            (self.pass_time, 5),
+            (self.kill, 2),
+            (self.stop, 2),
+            (self.wake, 2),
+            (self.add_worker, 2),
+            (self.rebalance, 2),
+            (self.compact, 3),
+            (self.land_in_flight, 2),
+            (self.change_rules, 1),
+            (self.add_partition, 1),
+            (self.trim_log, 1),
+            (self.lose_offset, 0 if self.rng.random() < 0.8 else 1),
+        ]
+
+    # What happens in the world
+
+    def first_rules(self) -> None:
+        rng = self.rng
+        self.rules = RulesTruth(
+            self.rules.version + 1,
+            self.family(),
+            {"b": self.family()} if rng.random() < 0.5 else {},
+            rng.choice((2, 4, 1_000)),
+        )
+        for records in self.world.log.partitions:
+            records.append(RecordTruth(self.world.now_ms, rules=self.rules))
+
+    def family(self) -> FamilyTruth:
+        rng = self.rng
+        lateness_ms = rng.choice((2, 15, 60)) * MINUTE_MS
+        return FamilyTruth(lateness_ms, rng.random() < 0.7, rng.choice((1, 12)) * MINUTE_MS)
+
+    def change_rules(self) -> None:
+        self.first_rules()
+        if self.rng.random() < 0.3:  # Two appliers race: an older version comes after a newer one.
+            stale = RulesTruth(max(1, self.rules.version - 1), self.family())
+            records = self.rng.choice(self.world.log.partitions)
+            records.append(RecordTruth(self.world.now_ms, rules=stale))
+
+    def produce(self) -> None:
+        rng, world = self.rng, self.world
+        records = rng.choice(world.log.partitions)
+        for _ in range(rng.randint(1, 4)):
+            timestamp_ms = world.now_ms - rng.choice((0, 0, 0, 5_000, SLOT_MS))
+            size = rng.choice((0, 1, 1, 1, 3))
+            records.append(RecordTruth(timestamp_ms, [self.event() for _ in range(size)]))
+            world.now_ms += rng.choice((0, 50, 1_000))
+
+    def event(self) -> EventTruth:
+        rng = self.rng
+        shift_min = rng.choice((0, 0, 0, -1, -3, -16, -70, 4, 6))
+        return EventTruth(
+            rng.choice(COUNTERS),
+            rng.choice(REGIONS),
+            self.world.now_ms + shift_min * MINUTE_MS,
+            rng.choice((1, 1, 2, -1)),
+            rng.choice(IDS),
+        )
+
+    def pass_time(self) -> None:
+        self.world.now_ms += self.rng.choice((30_000, 5 * MINUTE_MS, SLOT_MS, 2 * SLOT_MS))
+
+    def compact(self) -> None:
+        partition = self.rng.randrange(len(self.world.log.partitions))
+        self.world.changelog.compact(partition, drop_tombstones=self.rng.random() < 0.5)
+
+    def add_partition(self) -> None:
+        if len(self.world.log.partitions) < 4:
+            self.world.log.partitions.append([RecordTruth(self.world.now_ms, rules=self.rules)])
+            self.rebalance()
+
+    def trim_log(self) -> None:
+        for partition, committed in self.world.group.committed.items():
+            self.world.log.starts[partition] = committed
+
+    def lose_offset(self) -> None:
+        committed = self.world.group.committed
+        if committed:
+            self.tell("offset lost")
+            self.offsets_lost = True
+            del committed[self.rng.choice(list(committed))]
+            self.kill_all()
+
+    def land_in_flight(self) -> None:
+        if self.in_flight:
+            self.in_flight.pop(self.rng.randrange(len(self.in_flight)))()
+
+    # What happens to workers
+
+    def tell(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    def running(self) -> list[SimWorker]:
+        return [worker for worker in self.workers if worker.alive and not worker.stopped]
+
+    def add_worker(self) -> None:
+        if len([worker for worker in self.workers if worker.alive]) < MAX_WORKERS:
+            number = len(self.workers)
+            self.workers.append(self.make_worker(number, self.world, self.batch_records))
+            self.rebalance()
+
+    def rebalance(self) -> None:
+        """First announced, then complete: in between, owners still commit."""
+        group, running = self.world.group, self.running()
+        if not group.preparing:
+            group.preparing = True
+            for worker in running:
+                worker.ends_at_notice = dict(self.world.changelog.ends)
+            return
+        if not running:
+            return
+        group.preparing = False
+        group.generation += 1
+        for partition in range(len(self.world.log.partitions)):
+            group.owners[partition] = self.rng.choice(running).number
+        for worker in running:
+            worker.noticed = False
+        self.tell("rebalance")
+
+    def kill(self) -> None:
+        if running := self.running():
+            self.rng.choice(running).die()
+            self.tell("kill")
+            self.rebalance()
+
+    def kill_all(self) -> None:
+        for worker in self.workers:
+            worker.die()
+
+    def stop(self) -> None:
+        if running := self.running():
+            self.rng.choice(running).stopped = True
+            self.tell("stop")
+            self.rebalance()
+
+    def wake(self) -> None:
+        stopped = [worker for worker in self.workers if worker.alive and worker.stopped]
+        if stopped:
+            self.rng.choice(stopped).stopped = False
+            self.tell("wake")
+
+    def fetch(self) -> None:
+        owning = [worker for worker in self.running() if worker.checkpointer.owned]
+        if owning:
+            worker = self.rng.choice(owning)
+            partition = self.rng.choice(list(worker.checkpointer.owned))
+            worker.fetch(partition, self.rng.choice((1, 2, 10)))
+
+    def begin_flush(self) -> None:
+        for worker in self.idle_owner():
+            worker.start(worker.checkpointer.flush())
+
+    def begin_checkpoint(self) -> None:
+        for worker in self.idle_owner():
+            worker.start(worker.checkpointer.checkpoint())
+
+    def idle_owner(self) -> list[SimWorker]:
+        owners = [w for w in self.running() if w.idle and w.checkpointer.owned]
+        return [self.rng.choice(owners)] if owners else []
+
+    def step_worker(self) -> None:
+        running = self.running()
+        if not running:
+            self.add_worker()
+            return
+        if self.world.group.preparing and self.rng.random() < 0.3:
+            self.rebalance()
+        worker = self.rng.choice(running)
+        if not worker.noticed and self.rng.random() < 0.5:
+            worker.notice_rebalance()
+        elif worker.pending is None:
+            if not worker.checkpointer.owned:
+                worker.start_recovery_when_idle()
+        else:
+            self.decide(worker)
+
+    def decide(self, worker: SimWorker) -> None:
+        """Whether the pending operation happens, is told, is torn, or comes late."""
+        operation = worker.pending
+        assert operation is not None
+        fate = self.rng.random()
+        if fate < 0.86:
+            worker.answer(operation.take_effect())
+        elif fate < 0.90:
+            self.tell("no effect, no answer")
+            worker.fail()
+        elif fate < 0.94:
+            self.tell("effect, no answer")
+            operation.take_effect()
+            worker.fail()
+        else:
+            done = self.rng.randint(0, len(operation.atoms))
+            for atom in operation.atoms[:done]:
+                atom()
+            if self.rng.random() < 0.3:  # What was sent may still arrive, in its order.
+                rest = operation.atoms[done:]
+                self.in_flight.append(lambda: [atom() for atom in rest])
+            self.tell(f"death at {operation.name}")
+            worker.die()
+            self.rebalance()
+
+    # The end
+
+    def quiet_down(self) -> None:
+        """Zombies wake and finish, late writes land, one worker counts the rest; then compare."""
+        for worker in self.workers:
+            worker.stopped = False
+            self.finish(worker)
+        while self.in_flight:
+            self.land_in_flight()
+        self.kill_all()
+        for _ in range(QUIET_TRIES):
+            worker = self.make_worker(len(self.workers), self.world, self.batch_records)
+            self.workers.append(worker)
+            self.world.group.preparing = True
+            self.rebalance()
+            worker.notice_rebalance()
+            self.finish(worker)
+            if worker.alive and worker.checkpointer.owned:
+                self.count_the_rest(worker)
+                break
+        self.refused = not worker.alive
+        self.problem = self.difference(worker)
+
+    def finish(self, worker: SimWorker) -> None:
+        while worker.alive and worker.pending is not None:
+            worker.answer(worker.pending.take_effect())
+
+    def count_the_rest(self, worker: SimWorker) -> None:
+        for partition in list(worker.checkpointer.owned):
+            worker.fetch(partition, 1_000_000)
+        for _ in range(2):
+            worker.start(worker.checkpointer.checkpoint())
+            self.finish(worker)
+
+    def difference(self, last: SimWorker) -> str | None:
+        seen = {place for worker in self.workers for place in worker.misplaced}
+        for partition, records in enumerate(self.world.log.partitions):
+            truth = count(partition, records)
+            stored = {
+                (partition, counter, region, window, slot): (p, n)
+                for (counter, region, window, slot, _), (
+                    p,
+                    n,
+                    _,
+                ) in self.world.clickhouse.cells.get(partition, {}).items()
+            }
+            for place, found in stored.items():
+                expected = truth.cells.get(place, (0, 0))
+                if found[0] > expected[0] or found[1] > expected[1]:
+                    return f"above the truth: {place} is {found}, must be {expected}"
+            if not self.refused and stored != truth.cells:
+                missing = {k: v for k, v in truth.cells.items() if stored.get(k) != v}
+                return f"below the truth: {missing}, stored {[stored.get(k) for k in missing]}"
+            if strange := {p for p in seen if p[0] == partition} - truth.refused:
+                return f"refused, but must be counted: {strange}"
+        if self.refused and not self.offsets_lost:
+            return f"refused for ever: {last.refusal}"
+        return None

@@ -1,0 +1,144 @@
+"""A worker of the simulated world: the real checkpointer and take-over, stepped by the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from pipeline import takeover
+from pipeline.changelog import RecoveredShard
+from pipeline.checkpoint import Checkpointer
+from pipeline.errors import TallyError, TryAgainError
+from tests.simulation.world import Clock, Doors, Operation, World, asking
+
+READ_RECORDS = 7
+"""How many changelog offsets one read covers."""
+
+
+class DeadError(Exception):
+    """The worker's process is gone."""
+
+
+class SimWorker:
+    """One process. It does one thing at a time, and may be stopped or killed between any two.
+
+    `refusal` is why it refused to count on, if it did.
+    """
+
+    def __init__(self, number: int, world: World, batch_records: int) -> None:
+        self.number = number
+        self.world = world
+        self.doors = Doors(world, batch_records)
+        self.checkpointer = Checkpointer(self.doors, self.doors, self.doors.commit, Clock())
+        self.alive = True
+        self.stopped = False
+        self.noticed = True
+        self.misplaced: set[tuple[int, int, int]] = set()
+        self.refusal: TallyError | None = None
+        self.pending: Operation[Any] | None = None
+        self.ends_at_notice: dict[int, int] = {}
+        self._task: Coroutine[Any, Any, None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._task is None
+
+    def start(self, task: Coroutine[Any, Any, None]) -> None:
+        """Begin something; it runs up to the first operation."""
+        self._task = task
+        self._resume(lambda: task.send(None))
+
+    def answer(self, result: Any) -> None:
+        """The pending operation is confirmed with its result."""
+        task = self._running()
+        self._resume(lambda: task.send(result))
+
+    def fail(self) -> None:
+        """The pending operation gets no answer."""
+        task = self._running()
+        self._resume(lambda: task.throw(TryAgainError("no answer")))
+
+    def die(self) -> None:
+        """Kill the process: what it had in memory is gone."""
+        self.alive = False
+        if self._task is not None:
+            self._task.close()
+        self._task = self.pending = None
+
+    def notice_rebalance(self) -> None:
+        """The group is rebalancing: let go of everything at once, whatever is under way."""
+        self.checkpointer.disown()
+        self.noticed = True
+        self.start_recovery_when_idle()
+
+    def start_recovery_when_idle(self) -> None:
+        if self.idle and self.alive:
+            self.start(self.recover())
+
+    async def recover(self) -> None:
+        """What Faust and the store do after an assignment, then the real take-over."""
+        group, changelog = self.world.group, self.world.changelog
+        generation = group.generation
+        partitions = sorted(p for p, owner in group.owners.items() if owner == self.number)
+        recovered = []
+        for partition in partitions:
+            found = RecoveredShard(partition)
+            end = await asking("highwater", lambda p=partition: self.highwater(p))
+            for start in range(0, end, READ_RECORDS):
+                stop = min(start + READ_RECORDS, end)
+                records = await asking(
+                    "read", lambda p=partition, a=start, b=stop: changelog.read(p, a, b)
+                )
+                found.add(start, stop, records)
+            recovered.append(found)
+        await takeover.take_over(
+            recovered,
+            generation,
+            self.checkpointer,
+            offsets=self.doors,
+            changelog=self.doors,
+            log=self.doors,
+        )
+
+    def highwater(self, partition: int) -> int:
+        """Where Faust stops reading a changelog."""
+        return self.world.changelog.ends.get(partition, 0)
+
+    def fetch(self, partition: int, count: int) -> None:
+        """Count the next records of an owned partition."""
+        shard = self.checkpointer.owned[partition].shard
+        log, start = self.world.log, shard.position
+        end = min(start + count, len(log.partitions[partition]))
+        if end == start:
+            return
+        misplaced = shard.absorb_rows(
+            log.rows(partition, start, end),
+            log.times(partition, start, end),
+            log.rules(partition, start, end),
+            end,
+        )
+        shard.last_batch = MARK
+        self.misplaced.update((partition, stray.offset, stray.row) for stray in misplaced)
+
+    def _running(self) -> Coroutine[Any, Any, None]:
+        assert self._task is not None
+        return self._task
+
+    def _resume(self, go: Any) -> None:
+        try:
+            self.pending = go()
+        except StopIteration:
+            self._task = self.pending = None
+        except TryAgainError:
+            self._task = self.pending = None
+            if not self.checkpointer.owned:
+                self.die()  # In recovery the process ends, and is started anew.
+        except TallyError as error:
+            self.refusal = error
+            self._task = None
+            self.die()
+
+
+from pipeline.shard import BatchMark  # noqa: E402
+
+MARK = BatchMark(0, 0, 0)
