@@ -3,7 +3,6 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-SHORT := not prove
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint types prove bench kafka lock clean
@@ -27,8 +26,8 @@ demo: install ## Run everything on this machine with a synthetic stream and a li
 	@$(BIN)/tally demo
 
 test: install ## Run the tests: fast ones first, short forms of the long ones
-	$(BIN)/pytest -m "$(SHORT)" tests/unit tests/property
-	$(BIN)/pytest -m "$(SHORT)" tests/integration
+	$(BIN)/pytest tests/unit tests/property tests/simulation
+	$(BIN)/pytest tests/integration
 
 check: lint types test ## What CI runs: ruff, mypy, make test
 

@@ -132,6 +132,25 @@ def test_up_serves_until_a_signal_and_leaves_nothing_behind(
     assert not any(map(is_alive, where.pids.values()))
 
 
+@pytest.mark.parametrize(("options", "mode"), [((), "second"), (("--fsync", "always"), "always")])
+def test_the_log_is_synced_as_up_was_told(
+    options: tuple[str, ...], mode: str, tmp_path: Path
+) -> None:
+    with tally_up(tmp_path, *SERVERS, *options) as process:
+        where = found(process, tmp_path)
+        command_line = Path(f"/proc/{where.pids['log']}/cmdline").read_text().split("\0")
+        assert command_line[command_line.index("--fsync") + 1] == mode
+        assert answers(where)
+
+
+def test_an_unknown_way_to_sync_is_refused(tmp_path: Path) -> None:
+    with tally_up(tmp_path, *SERVERS, "--fsync", "never") as process:
+        _, error = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert "never" in error
+    assert not (tmp_path / "logs").exists(), "a part was started"
+
+
 def test_up_comes_back_at_once_after_it_was_killed_outright(tmp_path: Path) -> None:
     with tally_up(tmp_path, *SERVERS) as process:
         where = found(process, tmp_path)

@@ -1,28 +1,31 @@
-"""A worker of the simulated world: the real checkpointer and take-over, stepped by the scheduler."""
+"""A worker of the simulated world: the real checkpointer and take-over, step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from pipeline import takeover
 from pipeline.changelog import RecoveredShard
 from pipeline.checkpoint import Checkpointer
 from pipeline.errors import TallyError, TryAgainError
+from pipeline.shard import BatchMark, Row
 from tests.simulation.world import Clock, Doors, Operation, World, asking
 
+SOME_BATCH = BatchMark(0, 0, 0)
 READ_RECORDS = 7
 """How many changelog offsets one read covers."""
-
-
-class DeadError(Exception):
-    """The worker's process is gone."""
 
 
 class SimWorker:
     """One process. It does one thing at a time, and may be stopped or killed between any two.
 
-    `refusal` is why it refused to count on, if it did.
+    `refusal` is why it refused to count on, if it did. With `by_columns` it counts as workers do
+    with large fetches.
     """
 
     def __init__(self, number: int, world: World, batch_records: int) -> None:
@@ -31,6 +34,7 @@ class SimWorker:
         self.doors = Doors(world, batch_records)
         self.checkpointer = Checkpointer(self.doors, self.doors, self.doors.commit, Clock())
         self.alive = True
+        self.by_columns = False
         self.stopped = False
         self.noticed = True
         self.misplaced: set[tuple[int, int, int]] = set()
@@ -83,12 +87,10 @@ class SimWorker:
         recovered = []
         for partition in partitions:
             found = RecoveredShard(partition)
-            end = await asking("highwater", lambda p=partition: self.highwater(p))
+            end = await asking("highwater", partial(self.highwater, partition))
             for start in range(0, end, READ_RECORDS):
                 stop = min(start + READ_RECORDS, end)
-                records = await asking(
-                    "read", lambda p=partition, a=start, b=stop: changelog.read(p, a, b)
-                )
+                records = await asking("read", partial(changelog.read, partition, start, stop))
                 found.add(start, stop, records)
             recovered.append(found)
         await takeover.take_over(
@@ -111,13 +113,14 @@ class SimWorker:
         end = min(start + count, len(log.partitions[partition]))
         if end == start:
             return
-        misplaced = shard.absorb_rows(
-            log.rows(partition, start, end),
-            log.times(partition, start, end),
-            log.rules(partition, start, end),
-            end,
-        )
-        shard.last_batch = MARK
+        rows, times = log.rows(partition, start, end), log.times(partition, start, end)
+        rules = log.rules(partition, start, end)
+        if self.by_columns:
+            offsets, timestamps_ms = np.array(times, np.int64).T
+            misplaced = shard.absorb_columns(columns_of(rows), offsets, timestamps_ms, rules, end)
+        else:
+            misplaced = shard.absorb_rows(rows, times, rules, end)
+        shard.last_batch = SOME_BATCH
         self.misplaced.update((partition, stray.offset, stray.row) for stray in misplaced)
 
     def _running(self) -> Coroutine[Any, Any, None]:
@@ -139,6 +142,16 @@ class SimWorker:
             self.die()
 
 
-from pipeline.shard import BatchMark  # noqa: E402
-
-MARK = BatchMark(0, 0, 0)
+def columns_of(rows: list[Row]) -> pa.Table:
+    """Rows as the decoder would give them."""
+    return pa.table(
+        {
+            "offset": pa.array([row.offset for row in rows], pa.int64()),
+            "row": pa.array([row.row for row in rows], pa.int32()),
+            "counter": pa.array([row.counter for row in rows], pa.string()),
+            "region": pa.array([row.region for row in rows], pa.string()),
+            "at": pa.array([row.at_ms for row in rows], pa.int64()),
+            "delta": pa.array([row.delta for row in rows], pa.int64()),
+            "id": pa.array([row.id for row in rows], pa.string()),
+        }
+    )

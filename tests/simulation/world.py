@@ -1,4 +1,4 @@
-"""The servers of the simulated world, and operations on them that may fail, get lost or come late."""
+"""The servers of the simulated world; operations on them may fail, get lost or come late."""
 
 from __future__ import annotations
 
@@ -217,14 +217,18 @@ class Doors:
         def store() -> None:
             answer.append(group.commit(positions, generation))
 
-        return await Operation("commit", [store], lambda: answer[0])
+        accepted: bool = await Operation("commit", [store], lambda: answer[0])
+        return accepted
 
     async def committed(self, partition: int) -> int | None:
         committed = self._world.group.committed
-        return await asking("committed", lambda: committed.get(partition))
+        offset: int | None = await asking("committed", lambda: committed.get(partition))
+        return offset
 
     async def log_start(self, partition: int) -> int:
-        return await asking("log start", lambda: self._world.log.starts.get(partition, 0))
+        starts = self._world.log.starts
+        start: int = await asking("log start", lambda: starts.get(partition, 0))
+        return start
 
     async def read_on(self, recovered: RecoveredShard) -> bool:
         changelog, partition = self._world.changelog, recovered.partition
@@ -236,7 +240,8 @@ class Doors:
             recovered.add(start, end, changelog.read(partition, start, end))
             return True
 
-        return await asking("read changelog", read)
+        found: bool = await asking("read changelog", read)
+        return found
 
     async def check(self, shard: Shard) -> None:
         if shard.position > len(self._world.log.partitions[shard.partition]):

@@ -61,7 +61,7 @@ def test_a_planned_command_says_so_in_its_help_and_when_run(
 
 def test_the_designed_options_of_up_are_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["up", "--help"]) == 0
-    options = {"--data", "--kafka-port", "--clickhouse-port", "--web-port", "--workers"}
+    options = {"--data", "--kafka-port", "--clickhouse-port", "--web-port", "--workers", "--fsync"}
     assert options <= listed(capsys.readouterr().out)
 
 

@@ -5,7 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from pipeline.embedded.log import broker as broker_module
 from pipeline.embedded.log.broker import Broker, RefusedError
-from pipeline.embedded.log.flusher import Fsync
+from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.meta import CommittedOffset
 from tests.unit.embedded_log.batches import make_values
 from tests.unit.embedded_log.test_cleaner import HandClock

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.embedded.log import flusher as flusher_module
-from pipeline.embedded.log.flusher import Flusher, Fsync
+from pipeline.embedded.log.flusher import Flusher
+from pipeline.embedded.log.fsync import Fsync
 from tests.unit.embedded_log.batches import make_values
 from tests.unit.embedded_log.test_partition import open_partition
 

@@ -1,0 +1,77 @@
+"""No schedule finds a difference, and every safeguard that is taken away is missed."""
+
+import random
+
+import pytest
+
+from tests.simulation.__main__ import CHUNK, run_chunk
+from tests.simulation.schedule import Schedule
+from tests.simulation.variants import VARIANTS, Variant, first_caught
+from tests.simulation.worker import SimWorker
+from tests.simulation.world import World
+
+
+def problems_from(seed: int, schedules: int) -> list[tuple[int, str]]:
+    """Each with its seed, which plays the same schedule again."""
+    return [
+        problem for first in range(seed, seed + schedules, CHUNK) for problem in run_chunk(first)[2]
+    ]
+
+
+def test_no_schedule_finds_a_difference() -> None:
+    assert problems_from(0, 2_000) == []
+
+
+def test_no_schedule_of_a_new_seed_finds_a_difference() -> None:
+    seed = random.SystemRandom().randrange(1 << 40)
+    print(f"seed {seed}")
+    assert problems_from(seed, 1_000) == []
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(3600)
+def test_no_schedule_of_many_finds_a_difference() -> None:
+    assert problems_from(1_000_000, 100_000) == []
+
+
+class ColumnarWorker(SimWorker):
+    """Counts as workers do with large fetches."""
+
+    def __init__(self, number: int, world: World, batch_records: int) -> None:
+        super().__init__(number, world, batch_records)
+        self.by_columns = True
+
+
+def remembered(schedule: Schedule) -> dict[int, dict[bytes, bytes | None]]:
+    """What the changelog holds after compaction; columns and rows write cells in other orders."""
+    topic = schedule.world.changelog.partitions
+    return {p: {key: value for _, key, value in records} for p, records in topic.items()}
+
+
+def test_counting_by_columns_ends_in_the_same_cells_as_counting_by_rows() -> None:
+    for seed in range(200):
+        rows = Schedule(seed).run()
+        columns = Schedule(seed, make_worker=ColumnarWorker).run()
+        assert columns.problem is None, f"seed {seed}"
+        assert columns.world.clickhouse.cells == rows.world.clickhouse.cells, f"seed {seed}"
+        assert remembered(columns) == remembered(rows), f"seed {seed}"
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
+def test_a_broken_variant_is_caught(variant: Variant) -> None:
+    assert first_caught(variant, range(5_000)) is not None
+
+
+def test_the_same_seed_plays_the_same_schedule() -> None:
+    one, two = Schedule(42).run(), Schedule(42).run()
+    assert one.faults == two.faults
+    assert one.world.changelog.partitions == two.world.changelog.partitions
+
+
+def test_a_lost_offset_ends_in_a_refusal_and_never_in_a_wrong_count() -> None:
+    lost = [
+        schedule for seed in range(0, 1_600, 8) if (schedule := Schedule(seed).run()).offsets_lost
+    ]
+    assert len(lost) > 20
+    assert any(schedule.refused for schedule in lost)
+    assert all(schedule.problem is None for schedule in lost)

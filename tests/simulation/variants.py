@@ -1,0 +1,408 @@
+"""Deliberately broken variants: each takes one safeguard away, and the simulation must notice.
+
+The number in a name is that of the sentence in docs/exactness.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from pipeline import changelog, checkpoint, placing, shard, takeover
+from pipeline.cells import SlotCells, SlotSnapshot
+from pipeline.changelog import RecoveredShard
+from pipeline.checkpoint import Checkpointer
+from pipeline.ids import Occurrence, SeenIds
+from pipeline.shard import Shard
+from tests.simulation.schedule import Schedule
+from tests.simulation.worker import SimWorker
+from tests.simulation.world import Doors
+
+Variant = Callable[[], Any]
+"""Makes a context in which schedules run broken."""
+
+
+@contextmanager
+def no_guard() -> Iterator[None]:
+    """Rows are counted into a cell that has them already."""
+    real = SlotCells.add
+
+    def add(self: SlotCells, key: str, delta: int, offset: int, change: int) -> None:
+        row = self._index.get(key)
+        if row is not None:
+            self._through[row] = -1
+        real(self, key, delta, offset, change)
+
+    with patch.object(SlotCells, "add", add):
+        yield
+
+
+@contextmanager
+def no_generation_in_the_key() -> Iterator[None]:
+    """A zombie's write replaces the owner's."""
+    real_cells, real_position = changelog.cell_keys, changelog.position_key
+
+    def cells(slot: SlotCells, keys: Any, incarnation: int, _generation: int) -> Iterator[bytes]:
+        return real_cells(slot, keys, incarnation, 0)
+
+    def position(offset: int, _generation: int) -> bytes:
+        return real_position(offset, 0)
+
+    with (
+        patch.object(changelog, "cell_keys", cells),
+        patch.object(checkpoint, "cell_keys", cells),
+        patch.object(changelog, "position_key", position),
+        patch.object(checkpoint, "position_key", position),
+    ):
+        yield
+
+
+@contextmanager
+def one_dirty_set() -> Iterator[None]:
+    """What ClickHouse has confirmed is taken out of the changelog's dirty set, too."""
+
+    def confirm(self: SlotSnapshot) -> None:
+        for column in self.cells.confirmed.values():
+            column[self.rows] = self.changes
+
+    with patch.object(SlotSnapshot, "confirm", confirm):
+        yield
+
+
+@contextmanager
+def slots_by_the_wall_clock() -> Iterator[None]:
+    """A re-read row falls into another slot."""
+    real = placing.slot_of
+    worlds: list[Any] = []
+    init = SimWorker.__init__
+
+    def remember(self: SimWorker, number: int, world: Any, batch_records: int) -> None:
+        worlds[:] = [world]
+        init(self, number, world, batch_records)
+
+    with (
+        patch.object(SimWorker, "__init__", remember),
+        patch.object(shard, "slot_of", lambda _log_ms: real(worlds[0].now_ms)),
+    ):
+        yield
+
+
+@contextmanager
+def commit_before_confirm() -> Iterator[None]:
+    """The position is committed before its cells are in the changelog."""
+
+    async def checkpoint_first(self: Checkpointer) -> None:
+        generation, moments = self.generation, self._snapshot(checkpoint=True)
+        positions = {m.owned.shard.partition: m.snapshot.position for m in moments}
+        if not await self._commit(positions, generation):
+            return
+        await self._flush(moments)
+        for moment in moments:
+            records = changelog.checkpoint_records(moment.snapshot, generation)
+            await self._changelog.append(moment.owned.shard.partition, records)
+            await self._let_go(moment, generation)
+
+    with patch.object(Checkpointer, "checkpoint", checkpoint_first):
+        yield
+
+
+@contextmanager
+def changelog_before_clickhouse() -> Iterator[None]:
+    """Cells are checkpointed, and their slots closed, before ClickHouse has them."""
+    real = Checkpointer._flush
+
+    async def later(self: Checkpointer, moments: list[Any]) -> None:
+        for moment in moments:
+            moment.snapshot.confirm("flush")
+
+    async def checkpoint_then_flush(self: Checkpointer) -> None:
+        generation, moments = self.generation, self._snapshot(checkpoint=True)
+        for moment in moments:
+            records = changelog.checkpoint_records(moment.snapshot, generation)
+            await self._changelog.append(moment.owned.shard.partition, records)
+        positions = {m.owned.shard.partition: m.snapshot.position for m in moments}
+        if not await self._commit(positions, generation):
+            return
+        await later(self, moments)
+        for moment in moments:
+            await self._let_go(moment, generation)
+        await real(self, moments)
+
+    with patch.object(Checkpointer, "checkpoint", checkpoint_then_flush):
+        yield
+
+
+@contextmanager
+def sentence_1_log_time_from_any_position() -> Iterator[None]:
+    """Log time is the latest that was stored, not that of the committed offset."""
+    real = RecoveredShard.resume
+
+    def resume(self: RecoveredShard, committed: int) -> Shard:
+        made = real(self, committed)
+        times = [
+            changelog._decode_position(value).log_ms
+            for key, value in self._records.items()
+            if self._decode_key(key)[0] == "position"
+        ]
+        made.log_ms = max(times)
+        return made
+
+    with patch.object(RecoveredShard, "resume", resume):
+        yield
+
+
+@contextmanager
+def sentence_2_memory_is_kept() -> Iterator[None]:
+    """A partition that stays with its owner keeps its shard over a rebalance."""
+    real_own = Checkpointer.own
+    real_disown = Checkpointer.disown
+    kept: dict[int, dict[int, Any]] = {}
+
+    def own(self: Checkpointer, shards: Any, generation: int) -> None:
+        before = kept.get(id(self), {})
+        real_own(self, shards, generation)
+        for partition, owned in before.items():
+            if partition in self.owned:
+                self.owned[partition].shard = owned.shard
+
+    def disown(self: Checkpointer) -> None:
+        if self.owned:
+            kept[id(self)] = dict(self.owned)
+        real_disown(self)
+
+    with patch.object(Checkpointer, "own", own), patch.object(Checkpointer, "disown", disown):
+        yield
+
+
+@contextmanager
+def sentence_3_tombstones_before_the_rewrite() -> Iterator[None]:
+    """A new owner forgets older generations before it has written its own."""
+    real = takeover.take_over
+
+    async def take_over(recovered: Any, generation: int, made: Checkpointer, **rest: Any) -> bool:
+        done = await real(recovered, generation, made, **rest)
+        for partition, owned in list(made.owned.items()):
+            await made._changelog.append(partition, changelog.tombstones(owned.unneeded))
+        return done
+
+    with patch.object(takeover, "take_over", take_over):
+        yield
+
+
+@contextmanager
+def sentence_4_reading_to_the_first_highwater() -> Iterator[None]:
+    """The changelog is read to where it ended when the rebalance was announced."""
+
+    async def read_on(_self: Doors, _recovered: RecoveredShard) -> bool:
+        return False
+
+    def highwater(self: SimWorker, partition: int) -> int:
+        return self.ends_at_notice.get(partition, 0)
+
+    with patch.object(Doors, "read_on", read_on), patch.object(SimWorker, "highwater", highwater):
+        yield
+
+
+@contextmanager
+def sentence_5_tombstones_before_the_commit() -> Iterator[None]:
+    """Closed slots, ids and old positions are forgotten before the commit that allows it."""
+    real = Checkpointer._let_go
+
+    async def early(self: Checkpointer) -> None:
+        generation, moments = self.generation, self._snapshot(checkpoint=True)
+        await self._flush(moments)
+        moved = [m for m in moments if m.snapshot.position > m.owned.committed]
+        for moment in moved:
+            records = changelog.checkpoint_records(moment.snapshot, generation)
+            await self._changelog.append(moment.owned.shard.partition, records)
+            await real(self, moment, generation)
+        positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
+        if positions:
+            await self._commit(positions, generation)
+
+    with patch.object(Checkpointer, "checkpoint", early):
+        yield
+
+
+@contextmanager
+def sentence_6_confirmed_though_changed_since() -> Iterator[None]:
+    """A cell leaves the dirty set even if it changed while it was being written."""
+
+    def confirm(self: SlotSnapshot) -> None:
+        self.cells.confirmed[self.purpose][self.rows] = self.cells._changed[self.rows]
+
+    with patch.object(SlotSnapshot, "confirm", confirm):
+        yield
+
+
+@contextmanager
+def sentence_7_from_the_start_without_an_offset() -> Iterator[None]:
+    """A build whose offset was lost counts from the log's start."""
+
+    def begin(self: RecoveredShard, start: int) -> Shard:
+        return Shard(self.partition, start)
+
+    with patch.object(RecoveredShard, "begin", begin):
+        yield
+
+
+@contextmanager
+def sentence_8_ids_without_their_place() -> Iterator[None]:
+    """An id's record is keyed by the id alone."""
+
+    def keys(occurrences: Any, incarnation: int) -> Iterator[bytes]:
+        return (changelog._encode((1, "id", incarnation, 0, 0, one.id_key)) for one in occurrences)
+
+    real = changelog._occurrences
+
+    def occurrences(ids: Any, position: Any, committed: int) -> list[Occurrence]:
+        position.ids_from = (0, 0)
+        return real(ids, position, committed)
+
+    with (
+        patch.object(changelog, "id_keys", keys),
+        patch.object(checkpoint, "id_keys", keys),
+        patch.object(changelog, "_occurrences", occurrences),
+    ):
+        yield
+
+
+@contextmanager
+def sentence_8_ids_past_the_committed_offset() -> Iterator[None]:
+    """Recovery believes ids that an owner ahead of the committed offset wrote.
+
+    Cells are written before ids, which hides it; so here they are written after.
+    """
+    real = changelog._occurrences
+    real_records = changelog.checkpoint_records
+
+    def occurrences(ids: Any, position: Any, _committed: int) -> list[Occurrence]:
+        if ids and position.ids_from is None:
+            position.ids_from = (0, 0)
+        return real(ids, position, 1 << 60)
+
+    def records(snapshot: Any, generation: int) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation))
+        cells = len(found) - len(snapshot.new_ids) - 1
+        return iter([*found[cells:-1], *found[:cells], found[-1]])
+
+    with (
+        patch.object(changelog, "_occurrences", occurrences),
+        patch.object(checkpoint, "checkpoint_records", records),
+    ):
+        yield
+
+
+@contextmanager
+def sentence_8_horizon_not_applied_again() -> Iterator[None]:
+    """Recovery remembers ids that were forgotten at the committed offset."""
+    real = changelog._occurrences
+
+    def occurrences(ids: Any, position: Any, committed: int) -> list[Occurrence]:
+        position.ids_from = (0, 0)
+        return real(ids, position, committed)
+
+    def claim(self: SeenIds, occurrence: Occurrence, horizon_ms: int, rules: Any) -> bool:
+        earlier = self._last.get(occurrence.id_key)
+        self._occurrences.append(occurrence)
+        self._last[occurrence.id_key] = occurrence
+        self._unsaved += 1
+        return earlier is None
+
+    with (
+        patch.object(changelog, "_occurrences", occurrences),
+        patch.object(SeenIds, "claim", claim),
+    ):
+        yield
+
+
+@contextmanager
+def sentence_9_duplicates_do_not_prolong() -> Iterator[None]:
+    """Only counted occurrences are remembered."""
+    real = SeenIds.claim
+
+    def claim(self: SeenIds, occurrence: Occurrence, horizon_ms: int, rules: Any) -> bool:
+        earlier = self._last.get(occurrence.id_key)
+        if earlier is not None and earlier.log_ms >= occurrence.log_ms - horizon_ms:
+            return False
+        return real(self, occurrence, horizon_ms, rules)
+
+    with patch.object(SeenIds, "claim", claim):
+        yield
+
+
+@contextmanager
+def sentence_9_refused_rows_claim() -> Iterator[None]:
+    """A row that is too late still claims its id."""
+    real = Shard._absorb_row
+
+    def absorb(self: Shard, row: Any) -> str | None:
+        reason = real(self, row)
+        if reason is not None and row.id is not None:
+            self.is_first(row.counter, row.id, (row.offset, row.row), self.log_ms)
+        return reason
+
+    with patch.object(Shard, "_absorb_row", absorb):
+        yield
+
+
+@contextmanager
+def rules_by_order_instead_of_version() -> Iterator[None]:
+    """Where two appliers race, the last one wins instead of the greater version."""
+
+    def apply(self: Shard, rules: Any) -> None:
+        self.rules = rules
+
+    with patch.object(Shard, "apply", apply):
+        yield
+
+
+@contextmanager
+def rules_at_the_end_of_a_fetch() -> Iterator[None]:
+    """Rules hold from the next fetch on instead of from their offset."""
+    real = Shard.absorb_rows
+
+    def absorb(self: Shard, rows: Any, log: Any, rules: Any, next_offset: int) -> Any:
+        misplaced = real(self, rows, log, [], next_offset)
+        for _, later in rules:
+            self.apply(later)
+        return misplaced
+
+    with patch.object(Shard, "absorb_rows", absorb):
+        yield
+
+
+VARIANTS: list[Variant] = [
+    no_guard,
+    no_generation_in_the_key,
+    one_dirty_set,
+    slots_by_the_wall_clock,
+    commit_before_confirm,
+    changelog_before_clickhouse,
+    sentence_1_log_time_from_any_position,
+    sentence_2_memory_is_kept,
+    sentence_3_tombstones_before_the_rewrite,
+    sentence_4_reading_to_the_first_highwater,
+    sentence_5_tombstones_before_the_commit,
+    sentence_6_confirmed_though_changed_since,
+    sentence_7_from_the_start_without_an_offset,
+    sentence_8_ids_without_their_place,
+    sentence_8_ids_past_the_committed_offset,
+    sentence_8_horizon_not_applied_again,
+    sentence_9_duplicates_do_not_prolong,
+    sentence_9_refused_rows_claim,
+    rules_by_order_instead_of_version,
+    rules_at_the_end_of_a_fetch,
+]
+
+
+def first_caught(variant: Variant, seeds: range) -> Schedule | None:
+    """The first schedule that notices the variant, if any does."""
+    with variant():
+        for seed in seeds:
+            schedule = Schedule(seed).run()
+            if schedule.problem is not None:
+                return schedule
+    return None
