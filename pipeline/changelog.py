@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.errors import OperatorError, TryAgainError
+from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.rules import parse_rules
 from pipeline.shard import BatchMark, Shard
@@ -154,9 +154,10 @@ class RecoveredShard:
         for key, value in self._records.items():
             kind, *_ = self._decode_key(key)
             if kind != _POSITION or _decode_position(value).last_batch is not None:
-                raise OperatorError(
-                    f"partition {self.partition} was counted before but has no committed offset: "
-                    "counting from the log's start would count twice; rebuild with `tally replay`"
+                raise ShardRefusedError(
+                    self.partition,
+                    "it was counted before but has no committed offset: counting from the log's "
+                    "start would count twice; rebuild with `tally replay`",
                 )
         return Shard(self.partition, start)
 
@@ -177,10 +178,10 @@ class RecoveredShard:
             elif rest[0] == committed:
                 positions.append((rest[1], _decode_position(value)))
         if not positions:
-            raise OperatorError(
-                f"partition {self.partition} is committed at offset {committed}, for which its "
-                "changelog has no position record; restart the worker, and if this stays, rebuild "
-                "with `tally replay`"
+            raise ShardRefusedError(
+                self.partition,
+                f"it is committed at offset {committed}, for which its changelog has no position "
+                "record; if this stays after a restart, rebuild with `tally replay`",
             )
         _, position = max(positions, key=lambda found: (found[1].incarnation, found[0]))
         shard = Shard(

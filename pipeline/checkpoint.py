@@ -153,6 +153,8 @@ class Checkpointer:
         moments = self._snapshot(checkpoint=True)  # 1
         await self._flush(moments)  # 2
         reach("checkpoint-flushed")
+        if self.generation != generation:
+            return
         letters = chain.from_iterable(moment.dead_letters for moment in moments)
         await self._changelog.append_dead_letters(letters)  # 3
         reach("checkpoint-dead-letters")

@@ -18,3 +18,12 @@ class BadInputError(TallyError):
 
 class OperatorError(TallyError):
     """Somebody must act (a taken port, a changed migration): retrying cannot help."""
+
+
+class ShardRefusedError(OperatorError):
+    """A worker will not count a shard on, because its counts would be wrong."""
+
+    def __init__(self, shard: int, reason: str) -> None:
+        super().__init__(f"shard {shard}: {reason}")
+        self.shard = shard
+        self.reason = reason

@@ -23,10 +23,8 @@ class Group:
 
     async def commit(self, positions: Mapping[int, int], generation: int) -> bool:
         """Commit next offsets by partition. False if the group has left `generation` behind."""
-        if self._app.consumer_generation_id != generation:
-            return False
         offsets = {TP(self._topic, partition): at for partition, at in positions.items()}
-        return await self._consumer()._commit_offsets(offsets)
+        return await self._consumer().commit_in(offsets, generation)
 
     async def committed(self, partition: int) -> int | None:
         """The committed next offset of a partition, or None if there never was one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.errors import OperatorError
+from pipeline.errors import ShardRefusedError
 
 if TYPE_CHECKING:
     from pipeline.changelog import RecoveredShard
@@ -36,7 +36,7 @@ class RecoveryReader:
         return True
 
     async def check(self, shard: Shard) -> None:
-        """Raise OperatorError when the log is not the one the shard was counted from.
+        """Raise ShardRefusedError when the log is not the one the shard was counted from.
 
         The last batch that was counted must still be what is in its place, unless retention has
         removed it since.
@@ -46,14 +46,16 @@ class RecoveryReader:
             return
         start, end = await self._reader.ends(self._increments, partition)
         if end < shard.position:
-            raise OperatorError(
-                f"partition {partition} was counted up to offset {shard.position}, but its log now "
-                f"ends at {end}: it was truncated or made anew; {WHAT_TO_DO}"
+            raise ShardRefusedError(
+                partition,
+                f"it was counted up to offset {shard.position}, but its log now ends at {end}: it "
+                f"was truncated or made anew; {WHAT_TO_DO}",
             )
         if start > shard.position:
-            raise OperatorError(
-                f"partition {partition} was counted up to offset {shard.position}, but its log now "
-                f"begins at {start}: records were deleted before they were counted; {WHAT_TO_DO}"
+            raise ShardRefusedError(
+                partition,
+                f"it was counted up to offset {shard.position}, but its log now begins at {start}: "
+                f"records were deleted before they were counted; {WHAT_TO_DO}",
             )
         if mark.base_offset < start:
             return
@@ -61,7 +63,8 @@ class RecoveryReader:
             await self._reader.fetch(self._increments, partition, mark.base_offset)
         ).first_batch
         if found is None or (found.base_offset, found.crc) != (mark.base_offset, mark.crc):
-            raise OperatorError(
-                f"partition {partition} has another record batch at offset {mark.base_offset} than "
-                f"the one that was counted: its log was made anew; {WHAT_TO_DO}"
+            raise ShardRefusedError(
+                partition,
+                f"its log has another record batch at offset {mark.base_offset} than the one that "
+                f"was counted: it was made anew; {WHAT_TO_DO}",
             )

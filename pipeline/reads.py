@@ -123,14 +123,27 @@ class Reads:
     def positions(self) -> list[FlushedShard]:
         """How far every shard of the current build is."""
         rows = self._rows(
-            "SELECT shard, max(flushed_through), toUnixTimestamp64Milli(max(flushed_at)), "
-            "max(checkpoint_through), toUnixTimestamp64Milli(max(checkpointed_at)), "
-            "toUnixTimestamp64Milli(max(log_time)) FROM tally.positions "
+            "SELECT shard, argMax(through, at), toUnixTimestamp64Milli(max(at)), "
+            "argMax(checkpointed, at), toUnixTimestamp64Milli(max(checkpoint_at)), "
+            "toUnixTimestamp64Milli(max(log_at)) FROM ("
+            "SELECT shard, replica, max(flushed_through) AS through, max(flushed_at) AS at, "
+            "max(checkpoint_through) AS checkpointed, max(checkpointed_at) AS checkpoint_at, "
+            "max(log_time) AS log_at FROM tally.positions "
             "WHERE build = (SELECT argMax(build, declaration) FROM tally.builds) "
-            "GROUP BY shard ORDER BY shard",
+            "GROUP BY shard, replica) GROUP BY shard ORDER BY shard",
             {},
         )
         return [FlushedShard(*map(int, row)) for row in rows]
+
+    def refusals(self) -> dict[int, tuple[int, str]]:
+        """Why workers would not count a shard on: when that was, and the reason, by shard."""
+        rows = self._rows(
+            "SELECT shard, toUnixTimestamp64Milli(max(refused_at)), argMax(reason, refused_at) "
+            "FROM tally.refusals "
+            "WHERE build = (SELECT argMax(build, declaration) FROM tally.builds) GROUP BY shard",
+            {},
+        )
+        return {int(shard): (int(at_ms), reason) for shard, at_ms, reason in rows}
 
     def _net(
         self, counter: str, since: datetime | None, until: datetime | None, region: str | None

@@ -64,6 +64,16 @@ class ClickHouseSink:
         }
         await asyncio.to_thread(self._insert, "tally.positions", pa.table(columns))
 
+    async def write_refusal(self, shard: int, reason: str, refused_at_ms: int) -> None:
+        """Tell why a shard is not counted on, for `tally status`."""
+        columns = {
+            "build": pa.array([self._build], pa.uint32()),
+            "shard": pa.array([shard], pa.uint32()),
+            "refused_at": _timestamps_ms([refused_at_ms]),
+            "reason": pa.array([reason]),
+        }
+        await asyncio.to_thread(self._insert, "tally.refusals", pa.table(columns))
+
     def close(self) -> None:
         """Let go of the connection. Never raises."""
         if self._client is not None:

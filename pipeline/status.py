@@ -57,11 +57,16 @@ def status(kafka: str, reads: Reads, clock: Clock) -> Status:
     """Ask Kafka and ClickHouse. Blocks; raises TryAgainError when one of them is away."""
     ends = log_ends(kafka)
     flushed = {shard.shard: shard for shard in reads.positions()}
-    return judge(ends, flushed, clock.now_ms())
+    return judge(ends, flushed, reads.refusals(), clock.now_ms())
 
 
-def judge(ends: dict[int, int], flushed: dict[int, FlushedShard], now_ms: int) -> Status:
-    """What the log's ends and the flushed positions mean at `now_ms`. Pure."""
+def judge(
+    ends: dict[int, int],
+    flushed: dict[int, FlushedShard],
+    refusals: dict[int, tuple[int, str]],
+    now_ms: int,
+) -> Status:
+    """What the log's ends, the flushed positions and refusals mean at `now_ms`. Pure."""
     shards = [_shard_status(shard, end, flushed.get(shard), now_ms) for shard, end in ends.items()]
     problems = []
     if not ends:
@@ -76,6 +81,10 @@ def judge(ends: dict[int, int], flushed: dict[int, FlushedShard], now_ms: int) -
             f"{_named([shard.shard for shard in stuck])} not checkpointed for up to {age_s} s; "
             "is its worker running, and does ClickHouse answer?"
         )
+    for shard, (refused_ms, reason) in sorted(refusals.items()):
+        position = flushed.get(shard)
+        if position is None or refused_ms > position.checkpointed_at_ms:
+            problems.append(f"shard {shard} is not counted on: {reason}")
     return Status(shards, problems)
 
 

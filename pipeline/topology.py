@@ -23,6 +23,7 @@ import mode
 from pipeline import bulk, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
+from pipeline.errors import ShardRefusedError
 from pipeline.group import Group
 from pipeline.log_check import RecoveryReader
 from pipeline.partition_reader import PartitionReader
@@ -37,9 +38,16 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 
+class FolderlessApp(faust.App):
+    """A Faust app that keeps nothing on the disk."""
+
+    def _create_directories(self) -> None:
+        pass
+
+
 def build_app(settings: Settings, clock: Clock) -> faust.App:
     """The Faust app of one worker; nothing connects before it is started."""
-    app = faust.App(
+    app = FolderlessApp(
         topics.group_id(settings.build),
         broker=f"{bulk.SCHEME}://{settings.kafka}",
         store=f"{store.SCHEME}://",
@@ -68,14 +76,19 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
         await changelog.start()
-        is_ours = await takeover.take_over(
-            recovered,
-            cells.generation,
-            checkpointer,
-            offsets=group,
-            changelog=recovery,
-            log=recovery,
-        )
+        try:
+            async with worker.writing:
+                is_ours = await takeover.take_over(
+                    recovered,
+                    cells.generation,
+                    checkpointer,
+                    offsets=group,
+                    changelog=recovery,
+                    log=recovery,
+                )
+        except ShardRefusedError as error:
+            await sink.write_refusal(error.shard, error.reason, clock.now_ms())
+            raise
         if is_ours:
             worker.on_taken_over()
             sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")

@@ -21,6 +21,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.clock import Clock
+from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
 from pipeline.parts import News, Output, Part, Probe
 from pipeline.supervisor import Supervisor
@@ -40,6 +41,7 @@ class UpOptions:
     clickhouse_port: int
     web_port: int
     workers: int
+    fsync: Fsync = Fsync.SECOND
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,15 @@ class Addresses:
         }
 
 
-def stages(data: Path, addresses: Addresses, workers: int) -> list[list[Part]]:
+def stages(
+    data: Path, addresses: Addresses, workers: int, fsync: Fsync = Fsync.SECOND
+) -> list[list[Part]]:
     """The log and ClickHouse together, then the workers. Pure."""
     kafka = (HOST, addresses.kafka_port)
     clickhouse = (HOST, addresses.clickhouse_port)
     return [
         [
-            _server("log", data, kafka, _log_answers(kafka)),
+            _server("log", data, kafka, _log_answers(kafka), "--fsync", fsync),
             _server("clickhouse", data, clickhouse, _clickhouse_answers(clickhouse)),
         ],
         [
@@ -83,10 +87,10 @@ def stages(data: Path, addresses: Addresses, workers: int) -> list[list[Part]]:
     ]
 
 
-def _server(name: str, data: Path, address: tuple[str, int], probe: Probe) -> Part:
+def _server(name: str, data: Path, address: tuple[str, int], probe: Probe, *options: str) -> Part:
     host, port = address
     where = ["--data", str(data / name), "--host", host, "--port", str(port)]
-    argv = [sys.executable, "-m", f"pipeline.embedded.{name}", *where]
+    argv = [sys.executable, "-m", f"pipeline.embedded.{name}", *where, *options]
     return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0)
 
 
@@ -248,7 +252,7 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
         addresses = await choose_addresses(options, clock)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)
-        plan = stages(options.data, addresses, options.workers)
+        plan = stages(options.data, addresses, options.workers, options.fsync)
         supervisor = Supervisor(plan, options.data / "logs", clock, tell)
         was_cut_short = _obey_signals(supervisor, clock)
         supervisor.on_restart = lambda: write_addresses(file, addresses, supervisor.pids)

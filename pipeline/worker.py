@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.dead_letters import dead_letters
 from pipeline.decode import Control, Refused, decode
-from pipeline.errors import BadInputError, OperatorError, TallyError
+from pipeline.errors import BadInputError, ShardRefusedError, TallyError
 from pipeline.rules import RULES_KIND, CountingRules, parse_rules
 from pipeline.shard import Row
 
@@ -32,6 +32,7 @@ MAX_DEAD_LETTERS = 10_000
 FEW_ROWS = 100
 """Up to so many rows are counted one by one: columns have a fixed cost per fetch."""
 
+STUCK_S = 180.0
 _BACKOFF_S_MAX = 10.0
 
 
@@ -45,7 +46,9 @@ class Worker:
         self._group = group
         self._clock = clock
         self._settings = settings
-        self._writing = asyncio.Lock()
+        # Held by whoever writes or takes over: a checkpoint of the last generation must have ended
+        # before the next one asks for the committed offsets.
+        self.writing = asyncio.Lock()
         self._unflushed_rows = 0
         self._checkpoint_now = False
         self._room = asyncio.Condition()
@@ -56,7 +59,7 @@ class Worker:
         self._checkpoint_now = True
 
     async def count(self, fetch: Fetch, generation: int) -> None:
-        """Count one fetch. Waits while too much is unflushed; raises OperatorError on a gap."""
+        """Count one fetch. Waits while too much is unflushed; raises ShardRefusedError on a gap."""
         owned = self._checkpointer.owned.get(fetch.records.partition)
         if owned is None or generation != self._checkpointer.generation:
             return  # Fetched before a rebalance; its new owner reads it again.
@@ -69,9 +72,11 @@ class Worker:
     def _absorb(self, owned: OwnedShard, fetch: Fetch) -> None:
         shard, records = owned.shard, fetch.records
         if fetch.start > shard.position:
-            raise OperatorError(
-                f"partition {shard.partition} is counted up to offset {shard.position}, but the "
-                f"log now begins at {fetch.start}: records were deleted before they were counted"
+            raise ShardRefusedError(
+                shard.partition,
+                f"it is counted up to offset {shard.position}, but what the log has next begins at "
+                f"{fetch.start}; if records were deleted before they were counted, "
+                "`tally accept-log` goes on with what is there",
             )
         decoded = decode(records)
         columns, refused = decoded.columns, decoded.refused
@@ -112,7 +117,9 @@ class Worker:
             due = self._checkpoint_now or age_s >= self._settings.checkpoint_interval_s
             rows = self._unflushed_rows
             try:
-                async with self._writing:
+                # Every server has time-outs of its own; what takes longer than all of them hangs,
+                # and a hung worker is worth less than one that starts anew.
+                async with asyncio.timeout(STUCK_S), self.writing:
                     await (self._checkpointer.checkpoint() if due else self._checkpointer.flush())
                 if due:
                     await self._unstall()
@@ -149,7 +156,7 @@ class Worker:
     async def finish(self) -> None:
         """A last checkpoint before a clean stop, so that the next start re-reads nothing."""
         try:
-            async with self._writing:
+            async with self.writing:
                 await self._checkpointer.checkpoint()
         except TallyError as error:
             log.warning("stopping without a last checkpoint, the next start reads on: %s", error)

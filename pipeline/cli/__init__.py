@@ -23,7 +23,11 @@ from pipeline.cli.output import (
 )
 from pipeline.errors import TallyError, TryAgainError
 
-COMMANDS = ("demo", "up", "worker", "produce", "count", "status", "migrate", "schema")
+# fmt: off
+COMMANDS = (
+    "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
+)
+# fmt: on
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130

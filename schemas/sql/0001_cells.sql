@@ -34,6 +34,18 @@ ENGINE = AggregatingMergeTree
 ORDER BY (build, replica, shard)
 COMMENT 'How far each shard is flushed and checkpointed';
 
+-- Why a worker would not count a shard on; of interest while it is newer than the shard's checkpoint.
+CREATE TABLE IF NOT EXISTS tally.refusals
+(
+    build      UInt32 COMMENT 'Which counting of the log this is',
+    shard      UInt32 COMMENT 'The partition',
+    refused_at DateTime64(3, 'UTC') COMMENT 'When, by the worker''s clock',
+    reason     String COMMENT 'Why, and what to do'
+)
+ENGINE = ReplacingMergeTree(refused_at)
+ORDER BY (build, shard)
+COMMENT 'Why shards are not counted on';
+
 -- The greatest declaration, not the greatest number, is the build that views read.
 CREATE TABLE IF NOT EXISTS tally.builds
 (

@@ -1,0 +1,65 @@
+"""`tally accept-log`: go on with a log that is not the one that was counted."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.cli.output import console, print_json
+
+if TYPE_CHECKING:
+    from pipeline.accept_log import Accepted
+    from schemas.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    app.command("accept-log")(accept_log)
+
+
+def accept_log(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Go on with a log that was truncated, made anew, or trimmed before it was counted.
+
+    A worker refuses such a log, and `tally status` says so. What was counted stays; counting goes
+    on at the first record that came after it. Stop all workers first.
+    """
+    from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
+
+    accepted = asyncio.run(_accept(load_settings()))
+    if json:
+        print_json(
+            {
+                "accepted": [
+                    {"shard": one.shard, "incarnation": one.incarnation, "start": one.start}
+                    for one in accepted
+                ]
+            }
+        )
+        return
+    for one in accepted:
+        console().print(f"shard {one.shard} goes on at offset {one.start} ({one.reason})")
+    if not accepted:
+        console().print("nothing to accept: every shard was counted from the log that is there")
+
+
+async def _accept(settings: "Settings") -> "list[Accepted]":
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the clients
+
+    from pipeline import topics  # noqa: PLC0415
+    from pipeline.accept_log import LogAcceptor  # noqa: PLC0415
+    from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
+    from pipeline.log_check import RecoveryReader  # noqa: PLC0415
+    from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
+
+    topic = topics.changelog(settings.build)
+    reader = PartitionReader(settings.kafka)
+    changelog = ChangelogWriter(settings.kafka, topic)
+    recovery = RecoveryReader(reader, topic, topics.INCREMENTS)
+    admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
+    try:
+        await changelog.start()
+        return await LogAcceptor(admin, settings.build, reader, recovery, changelog).accept()
+    finally:
+        await changelog.stop()
+        await reader.stop()
