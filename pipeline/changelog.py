@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -114,13 +116,28 @@ def tombstones(keys: Iterable[bytes]) -> Iterator[ChangelogRecord]:
     return ((key, None) for key in keys)
 
 
+CellFields = tuple[int, int, str, int, int, int, int]
+"""Incarnation, slot_ms, cell key, generation, p, n, through."""
+
+IdFields = tuple[int, int, int, str, int]
+"""Incarnation, offset, row, id key, log_ms."""
+
+
+class _Parsed(NamedTuple):
+    """The records of a changelog by kind; a position has its offset and generation before it."""
+
+    cells: list[CellFields]
+    ids: list[IdFields]
+    positions: list[tuple[int, int, PositionValue]]
+
+
 @dataclass(slots=True)
 class RecoveredShard:
     """Gathers one partition's changelog records in log order, then makes its shard of them."""
 
     partition: int
     next_offset: int | None = None
-    _records: dict[bytes, bytes] = field(default_factory=dict)
+    _records: dict[bytes, bytes | None] = field(default_factory=dict)
 
     def add(self, start: int, next_offset: int, records: Records) -> None:
         """Take what the changelog holds from `start` up to `next_offset`; tombstones forget.
@@ -134,56 +151,48 @@ class RecoveredShard:
                 f"{self.next_offset}, got {start}; recovery begins again"
             )
         self.next_offset = next_offset
-        for key, value in zip(records.keys, records.values, strict=True):
-            if key is None:
-                raise OperatorError(
-                    f"the changelog of partition {self.partition} holds a record without a key, "
-                    "which Tally never writes; check who else writes to that topic"
-                )
-            if value is None:
-                self._records.pop(key, None)
-            else:
-                self._records[key] = value
+        if None in records.keys:
+            raise OperatorError(
+                f"the changelog of partition {self.partition} holds a record without a key, "
+                "which Tally never writes; check who else writes to that topic"
+            )
+        keys = cast("list[bytes]", records.keys)
+        self._records.update(zip(keys, records.values, strict=True))
 
     def begin(self, start: int) -> Shard:
         """The shard of a partition that was never committed, counting from `start`.
 
         A position that counted nothing may be there: it is written before the first commit. Raises
-        OperatorError when there is more, for then an offset was committed and is lost.
+        ShardRefusedError when there is more, for then an offset was committed and is lost.
         """
-        for key, value in self._records.items():
-            kind, *_ = self._decode_key(key)
-            if kind != _POSITION or _decode_position(value).last_batch is not None:
-                raise ShardRefusedError(
-                    self.partition,
-                    "it was counted before but has no committed offset: counting from the log's "
-                    "start would count twice; rebuild with `tally replay`",
-                )
+        found = self._parsed()
+        counted = any(value.last_batch is not None for _, _, value in found.positions)
+        if counted or found.cells or found.ids:
+            raise ShardRefusedError(
+                self.partition,
+                "it was counted before but has no committed offset: counting from the log's "
+                "start would count twice; rebuild with `tally replay`",
+            )
         return Shard(self.partition, start)
 
     def resume(self, committed: int) -> Shard:
         """The shard as of the `committed` offset.
 
-        Raises OperatorError when the changelog has no position record for exactly that offset.
+        Raises ShardRefusedError when the changelog has no position record for exactly that offset.
         """
-        cells: list[tuple[list[Any], bytes]] = []
-        ids: list[tuple[list[Any], bytes]] = []
-        positions: list[tuple[int, PositionValue]] = []
-        for key, value in self._records.items():
-            kind, *rest = self._decode_key(key)
-            if kind == _CELL:
-                cells.append((rest, value))
-            elif kind == _ID:
-                ids.append((rest, value))
-            elif rest[0] == committed:
-                positions.append((rest[1], _decode_position(value)))
-        if not positions:
+        found = self._parsed()
+        here = [
+            (value.incarnation, generation, value)
+            for offset, generation, value in found.positions
+            if offset == committed
+        ]
+        if not here:
             raise ShardRefusedError(
                 self.partition,
                 f"it is committed at offset {committed}, for which its changelog has no position "
                 "record; if this stays after a restart, rebuild with `tally replay`",
             )
-        _, position = max(positions, key=lambda found: (found[1].incarnation, found[0]))
+        _, _, position = max(here, key=lambda one: one[:2])
         shard = Shard(
             self.partition,
             committed,
@@ -191,9 +200,9 @@ class RecoveredShard:
             position.incarnation,
             parse_rules(position.rules),
             None if position.last_batch is None else BatchMark(*position.last_batch),
-            SeenIds(_occurrences(ids, position, committed)),
+            SeenIds(_occurrences(found.ids, position, committed)),
         )
-        for slot_ms, values in _greatest(cells, position.incarnation).items():
+        for slot_ms, values in _greatest(found.cells, position.incarnation):
             shard.restore(slot_ms, values)
         return shard
 
@@ -201,9 +210,26 @@ class RecoveredShard:
         """What other generations wrote: unneeded once a commit of this one is confirmed."""
         return [
             key
-            for key in self._records
-            if (fields := self._decode_key(key))[0] != _ID and fields[-1] != generation
+            for key, value in self._records.items()
+            if value is not None
+            and (fields := self._decode_key(key))[0] != _ID
+            and fields[-1] != generation
         ]
+
+    def _parsed(self) -> _Parsed:
+        """All records by kind. Tombstones are left out."""
+        found = _Parsed([], [], [])
+        for key, value in self._records.items():
+            if value is None:
+                continue
+            kind, *rest = self._decode_key(key)
+            if kind == _CELL:
+                found.cells.append((*rest, *_decode.decode(value)))
+            elif kind == _ID:
+                found.ids.append((*rest, _decode.decode(value)[0]))
+            else:
+                found.positions.append((*rest, _decode_position(value)))
+        return found
 
     def _decode_key(self, key: bytes) -> list[Any]:
         version, *rest = _decode.decode(key)
@@ -216,24 +242,22 @@ class RecoveredShard:
         return fields
 
 
-def _greatest(cells: list[tuple[list[Any], bytes]], incarnation: int) -> dict[int, CellValues]:
+def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, CellValues]]:
     """The cells of an incarnation by slot, each with the greatest `through` of any generation."""
-    slots: dict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
-    for (of_incarnation, slot_ms, cell, _generation), value in cells:
-        if of_incarnation == incarnation:
-            p, n, through = _decode.decode(value)
-            known = slots[slot_ms].get(cell)
-            if known is None or through > known[2]:
-                slots[slot_ms][cell] = (p, n, through)
-    return {
-        slot_ms: CellValues(list(found), *np.array(list(found.values()), np.int64).T.copy())
-        for slot_ms, found in slots.items()
-    }
+    slots: dict[int, list[CellFields]] = defaultdict(list)
+    for cell in cells:
+        if cell[0] == incarnation:
+            slots[cell[1]].append(cell)
+    for slot_ms, found in slots.items():
+        found.sort(key=itemgetter(6))
+        # Of equal keys a dictionary keeps the last, which is the one with the greatest `through`.
+        unique = dict(zip(map(itemgetter(2), found), found, strict=True))
+        numbers = chain.from_iterable(map(itemgetter(4, 5, 6), unique.values()))
+        columns = np.fromiter(numbers, np.int64, 3 * len(unique)).reshape(-1, 3)
+        yield slot_ms, CellValues(list(unique), *columns.T.copy())
 
 
-def _occurrences(
-    ids: list[tuple[list[Any], bytes]], position: PositionValue, committed: int
-) -> list[Occurrence]:
+def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -> list[Occurrence]:
     """The ids that were remembered at the committed offset, in log order.
 
     Those at or past it were written by an owner that was ahead; those before `ids_from` were
@@ -243,8 +267,8 @@ def _occurrences(
         return []
     return sorted(
         (
-            Occurrence(id_key, offset, row, _decode.decode(value)[0])
-            for (incarnation, offset, row, id_key), value in ids
+            Occurrence(id_key, offset, row, log_ms)
+            for incarnation, offset, row, id_key, log_ms in ids
             if incarnation == position.incarnation
             and position.ids_from <= (offset, row)
             and offset < committed

@@ -144,7 +144,7 @@ def sentence_1_log_time_from_any_position() -> Iterator[None]:
         times = [
             changelog._decode_position(value).log_ms
             for key, value in self._records.items()
-            if self._decode_key(key)[0] == "position"
+            if value is not None and self._decode_key(key)[0] == "position"
         ]
         made.log_ms = max(times)
         return made
