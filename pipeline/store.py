@@ -1,4 +1,4 @@
-"""The cell table's store: the shards this worker owns, kept per partition.
+"""The cell table's store: what Faust reads of the changelog, per partition.
 
 Faust decides who owns which partition and reads the changelog; this store gathers what was read and
 hands it on, once the whole changelog was seen, to be made into shards.
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from faust.types import TP, EventT
 
     from pipeline.bulk import Fetch
-    from pipeline.shard import Shard
 
 SCHEME = "tally-cells"
 """The scheme of a store URL that asks for this store."""
@@ -33,12 +32,15 @@ class TakeOver(Protocol):
 
 
 class CellStore(Store[Any, Any]):
-    """Shards by partition. After every rebalance all of them are rebuilt: memory is never kept,
-    because a partition that was away for a moment may have had another owner."""
+    """Changelogs by partition. After every rebalance all of them are read anew: memory is never
+    kept, because a partition that was away for a moment may have had another owner.
+
+    `progress` grows as long as recovery goes on.
+    """
 
     def __post_init__(self) -> None:
-        self.shards: dict[int, Shard] = {}
         self.generation = 0
+        self.progress = 0
         self.take_over: TakeOver | None = None
         self._recovered: dict[int, RecoveredShard] = {}
         self._broken: TallyError | None = None
@@ -54,8 +56,8 @@ class CellStore(Store[Any, Any]):
         newly_assigned: set[TP],  # noqa: ARG002
         generation_id: int = 0,
     ) -> None:
-        """Forget every shard; recovery makes the assigned ones anew."""
-        self.shards.clear()
+        """Forget what was gathered; recovery reads it anew."""
+        self.progress += 1
         self._recovered.clear()
         self._broken = None
         self.generation = generation_id
@@ -67,6 +69,7 @@ class CellStore(Store[Any, Any]):
         to_value: Callable[[Any], Any],  # noqa: ARG002
     ) -> None:
         """Gather changelog records. Never raises: Faust would log it and go on without them."""
+        self.progress += 1
         for event in batch:
             fetch = cast("Fetch", event.message.value)
             partition = event.message.partition

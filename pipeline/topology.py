@@ -28,6 +28,7 @@ from pipeline.group import Group
 from pipeline.log_check import RecoveryReader
 from pipeline.partition_reader import PartitionReader
 from pipeline.sink import ClickHouseSink
+from pipeline.watchdog import RecoveryWatchdog
 from pipeline.worker import Worker
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     app.on_partitions_revoked.connect(disown)
     app.on_before_shutdown.connect(finish)
     app.task(worker.pulse)
+    app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)
     async def count(stream: StreamT[Any]) -> None:

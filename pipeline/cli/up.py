@@ -10,6 +10,7 @@ import typer
 
 from pipeline.cli.output import console
 from pipeline.clock import SystemClock
+from pipeline.embedded.log.fsync import Fsync
 
 if TYPE_CHECKING:
     from pipeline.parts import News
@@ -34,6 +35,9 @@ def up(
         int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")
     ] = 8321,
     workers: Annotated[int, typer.Option(min=0, max=64, help="How many workers to run.")] = 1,
+    fsync: Annotated[
+        Fsync, typer.Option(help="Force the log to the disk each second, or before each answer.")
+    ] = Fsync.SECOND,
 ) -> None:
     """Everything on this machine, waiting for your events.
 
@@ -48,7 +52,7 @@ def up(
     async def attend(addresses: "Addresses", stop: Callable[[], None]) -> None:  # noqa: ARG001 - signals stop it
         say(next_steps(data, addresses))
 
-    options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers)
+    options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers, fsync)
     raise typer.Exit(asyncio.run(run_up(options, SystemClock(), tell, attend)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipeline.clock import SystemClock
 from pipeline.embedded.log.broker import Broker
-from pipeline.embedded.log.flusher import Fsync
+from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.maintenance import Maintenance
 from pipeline.embedded.log.server import Server
 from pipeline.errors import OperatorError

@@ -10,7 +10,8 @@ from kio.schema.errors import ErrorCode
 from pipeline.clock import Clock
 from pipeline.embedded.log import sidecar, topic_config
 from pipeline.embedded.log.coordinator import Coordinator
-from pipeline.embedded.log.flusher import Flusher, Fsync
+from pipeline.embedded.log.flusher import Flusher
+from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.meta import Meta, TopicRow
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig

@@ -11,10 +11,10 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from enum import StrEnum
 from pathlib import Path
 
 from pipeline.embedded.log import sidecar
+from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.producers import Snapshot
 from pipeline.embedded.log.segment import Segment
@@ -23,13 +23,6 @@ from pipeline.embedded.log.sidecar import Sidecar, sidecar_of
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-
-
-class Fsync(StrEnum):
-    """When acknowledged records are forced to the disk."""
-
-    SECOND = "second"
-    ALWAYS = "always"
 
 
 class Flusher:
