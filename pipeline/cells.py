@@ -33,6 +33,13 @@ assert SLOT_MS % WINDOW_MS == 0
 Purpose = Literal["flush", "checkpoint"]
 """Why a cell is dirty: ClickHouse has not confirmed it, or the changelog has not."""
 
+CELL_MAX = 2**63 - 1
+"""What p and n can be at most. A row that would pass it is refused, in log order."""
+
+DELTA_MAX = 2**40
+ROWS_MAX = 2**20
+assert ROWS_MAX * DELTA_MAX <= CELL_MAX, "the sum of one absorption cannot overflow"
+
 _INITIAL_ROWS = 64
 
 
@@ -101,41 +108,52 @@ class SlotCells:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def absorb(self, rows: pa.Table, change: int, *, guard: bool) -> None:
+    def absorb(self, rows: pa.Table, change: int, *, guard: bool) -> bool:
         """Count `rows` (counter, region, window_ms, p, n, offset; in log order) into their cells.
 
         With `guard`, rows at or below their cell's `through` are skipped; without it the caller
         promises that no cell here has seen any of them. `change` is greater than every one before.
+        Returns False, having counted nothing, if a cell would overflow; `add` tells which row does.
         """
+        if rows.num_rows > ROWS_MAX:
+            return False
         if guard:
             rows = self._unseen(rows)
         groups = rows.group_by(["counter", "region", "window_ms"], use_threads=False).aggregate(
             [("p", "sum"), ("n", "sum"), ("offset", "max")]
         )
         if groups.num_rows == 0:
-            return
-        keys = _key_texts(groups["counter"], groups["region"], groups["window_ms"])
+            return True
+        keys = key_texts(groups["counter"], groups["region"], groups["window_ms"])
         at = self._rows_for(keys)
-        self._p[at] += groups["p_sum"].to_numpy()
-        self._n[at] += groups["n_sum"].to_numpy()
+        p, n = groups["p_sum"].to_numpy(), groups["n_sum"].to_numpy()
+        if (self._p[at] > CELL_MAX - p).any() or (self._n[at] > CELL_MAX - n).any():
+            return False
+        self._p[at] += p
+        self._n[at] += n
         self._through[at] = np.maximum(self._through[at], groups["offset_max"].to_numpy())
         self._changed[at] = change
+        return True
 
-    def add(self, key: str, delta: int, offset: int, change: int) -> None:
-        """Count one row, as `absorb` with a guard does; cheaper than a table for a few rows."""
+    def add(self, key: str, delta: int, offset: int, change: int) -> bool:
+        """Count one row, as `absorb` with a guard does; cheaper than a table for a few rows.
+
+        Returns False, having counted nothing, if the cell would overflow.
+        """
         row = self._index.get(key)
         if row is None:
             [row] = self._rows_for([key]).tolist()
         elif offset < self._through[row] or (
             offset == self._through[row] and self._changed[row] != change
         ):
-            return
-        if delta > 0:
-            self._p[row] += delta
-        else:
-            self._n[row] -= delta
+            return True
+        column = self._p if delta > 0 else self._n
+        if column[row] > CELL_MAX - abs(delta):
+            return False
+        column[row] += abs(delta)
         self._through[row] = offset
         self._changed[row] = change
+        return True
 
     def restore(self, values: CellValues, change: int) -> None:
         """Put recovered cells back, dirty for both purposes; the greater `through` wins."""
@@ -173,7 +191,7 @@ class SlotCells:
         return CellValues(keys, self._p[rows], self._n[rows], self._through[rows])
 
     def _unseen(self, rows: pa.Table) -> pa.Table:
-        keys = _key_texts(rows["counter"], rows["region"], rows["window_ms"])
+        keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
         found = np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
         # Row -1 reads some other cell's value, which the second condition then disregards.
         seen = (rows["offset"].to_numpy() <= self._through[found]) & (found >= 0)
@@ -218,7 +236,7 @@ def _grown(column: Int64Column, capacity: int) -> Int64Column:
     return grown
 
 
-def _key_texts(
+def key_texts(
     counter: pa.ChunkedArray, region: pa.ChunkedArray, window_ms: pa.ChunkedArray
 ) -> list[str]:
     """`CellKey.text` of a whole column at once."""

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.cells import SLOT_MS, WINDOW_MS
-from pipeline.placing import EARLY_REASON, Misplaced, late_reason, slot_of
+from pipeline.cells import SLOT_MS, WINDOW_MS, key_texts
+from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pipeline.cells import Int64Column
+    from pipeline.cells import Int64Column, SlotCells
     from pipeline.rules import CountingRules
     from pipeline.shard import Shard
 
@@ -72,8 +72,26 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
     for start, end in _runs(log_ms // SLOT_MS):
         part = rows.slice(start, end - start)
         guard = part["offset"][0].as_py() <= shard.guard_through
-        shard.slot(slot_of(int(log_ms[start]))).absorb(part, shard.changes, guard=guard)
+        cells = shard.slot(slot_of(int(log_ms[start])))
+        if not cells.absorb(part, shard.changes, guard=guard):
+            misplaced += _one_by_one(cells, part, columns["row"].slice(start), shard.changes)
+    misplaced.sort()
     return misplaced
+
+
+def _one_by_one(
+    cells: SlotCells, rows: pa.Table, places: pa.ChunkedArray, change: int
+) -> list[Misplaced]:
+    """Count rows in log order where one of them may be too much for its cell."""
+    keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
+    deltas = (rows["p"].to_numpy() - rows["n"].to_numpy()).tolist()
+    offsets = rows["offset"].to_pylist()
+    listed = zip(keys, deltas, offsets, places.to_pylist(), strict=False)
+    return [
+        Misplaced(offset, row, OVERFLOW_REASON)
+        for key, delta, offset, row in listed
+        if not cells.add(key, delta, offset, change)
+    ]
 
 
 def _by_family(

@@ -8,8 +8,11 @@ from pipeline.rules import EARLINESS_MS
 EARLY_REASON = f"at: more than {EARLINESS_MS // 1000} s ahead of log time"
 
 
+OVERFLOW_REASON = "delta: the counter's cell would overflow"
+
+
 class Misplaced(NamedTuple):
-    """A well-formed row that log time refuses: too late, or too far in the future."""
+    """A well-formed row that is refused: too late, too far in the future, or too much."""
 
     offset: int
     row: int

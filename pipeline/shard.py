@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.cells import WINDOW_MS, CellKey, CellValues, Purpose, SlotCells
 from pipeline.columnar import absorb_columns
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
-from pipeline.placing import EARLY_REASON, Misplaced, late_reason, slot_of
+from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS, CountingRules
 
 if TYPE_CHECKING:
@@ -210,8 +210,9 @@ class Shard:
             return None
         region = row.region if family.regions else ""
         key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS).text()
-        self.slot(slot_of(self.log_ms)).add(key, row.delta, row.offset, self.changes)
-        return None
+        cells = self.slot(slot_of(self.log_ms))
+        fits = cells.add(key, row.delta, row.offset, self.changes)
+        return None if fits else OVERFLOW_REASON
 
     def _dirty(self, purpose: Purpose) -> list[SlotSnapshot]:
         parts = (cells.snapshot(purpose) for cells in self.slots.values())

@@ -232,3 +232,24 @@ def test_a_frame_is_counted_whole_and_guarded_whole(absorb: Absorb) -> None:
     again.restore(T0, shard.slots[T0].values())
     absorb(again, {0: T0}, *((0, "a:x", T0, 1) for _ in range(5)))
     assert counted(again) == counted(shard)
+
+
+def test_a_row_that_would_overflow_its_cell_is_refused_in_log_order(absorb: Absorb) -> None:
+    shard = Shard(0)
+    full = CellValues([CellKey("a:x", "", T0).text()], *(np.array([v]) for v in (2**63 - 11, 0, 1)))
+    shard.restore(T0, full)
+    refused = absorb(
+        shard,
+        dict.fromkeys(range(2, 8), T0),
+        (2, "a:x", T0, 6),
+        (3, "a:x", T0, 5),
+        (4, "a:x", T0, -(2**40)),
+        (5, "a:x", T0, 4),
+        (6, "a:x", T0, 1),
+        (7, "a:y", T0, 1),
+    )
+    assert refused == [f"{n}: delta: the counter's cell would overflow" for n in (3, 6)]
+    assert counted(shard) == {
+        (0, "a:x", 0): (2**63 - 1, 2**40, 5),
+        (0, "a:y", 0): (1, 0, 7),
+    }

@@ -1,0 +1,99 @@
+"""Counting by columns does to a shard what counting row by row does, however the log is cut."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.cells import CellKey, CellValues
+from pipeline.rules import CountingRules, FamilyRules
+from pipeline.shard import Row, Shard
+from tests.simulation.worker import columns_of
+
+T0 = 1_760_000_400_000
+MINUTE_MS = 60_000
+
+families = st.builds(
+    FamilyRules,
+    lateness_ms=st.sampled_from([0, MINUTE_MS, 20 * MINUTE_MS]),
+    regions=st.booleans(),
+    ids_horizon_ms=st.sampled_from([1, MINUTE_MS, 20 * MINUTE_MS]),
+)
+rules = st.builds(
+    CountingRules,
+    version=st.integers(1, 9),
+    default=families,
+    families=st.dictionaries(st.sampled_from(["a", "b"]), families),
+    ids_limit=st.integers(1, 5),
+)
+events = st.tuples(
+    st.sampled_from(["a:x", "a:y", "b:x", "ü:😀 1 2"]),
+    st.sampled_from(["", "eu", "1 2", "日本"]),
+    st.sampled_from([0, -MINUTE_MS, -30 * MINUTE_MS, 4 * MINUTE_MS, 6 * MINUTE_MS]),
+    st.sampled_from([1, 2, -1, 2**40, -(2**40)]),
+    st.sampled_from([None, None, "i", "j"]),
+)
+records = st.tuples(
+    st.sampled_from([0, 0, 1_000, MINUTE_MS, 11 * MINUTE_MS, -MINUTE_MS]),
+    st.one_of(st.none(), rules),
+    st.lists(events, max_size=4),
+)
+restored = st.lists(
+    st.tuples(st.sampled_from(["a:x", "b:x"]), st.integers(0, 30), st.booleans()), max_size=3
+)
+
+
+def state(shard: Shard) -> object:
+    cells = {
+        (slot_ms, key): (int(v.p[i]), int(v.n[i]), int(v.through[i]))
+        for slot_ms, found in shard.slots.items()
+        for v in [found.values()]
+        for i, key in enumerate(v.keys)
+        if v.through[i] >= 0
+    }
+    dirty = {
+        (part.cells.slot_ms, key)
+        for part in shard.snapshot(checkpoint=True).checkpoint
+        for key in part.values.keys
+    }
+    rest = (shard.log_ms, shard.position, shard.rules, shard.duplicates, list(shard.ids))
+    return cells, dirty, rest
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    log=st.lists(records, min_size=1, max_size=25),
+    ahead=restored,
+    cut=st.integers(1, 25),
+)
+def test_rows_and_columns_agree(
+    log: list[tuple[int, CountingRules | None, list[tuple[str, str, int, int, str | None]]]],
+    ahead: list[tuple[str, int, bool]],
+    cut: int,
+) -> None:
+    times: list[tuple[int, int]] = []
+    now_ms = T0
+    for offset, (step_ms, _, _) in enumerate(log):
+        now_ms += step_ms
+        times.append((offset, now_ms))
+    rows = [
+        Row(offset, row, counter, region, times[offset][1] + shift_ms, delta, id_)
+        for offset, (_, _, found) in enumerate(log)
+        for row, (counter, region, shift_ms, delta, id_) in enumerate(found)
+    ]
+    rules_at = [(offset, found) for offset, (_, found, _) in enumerate(log) if found is not None]
+    one, two = Shard(0), Shard(0)
+    for counter, through, is_full in ahead:
+        p = 2**63 - 2**40 if is_full else 5
+        key = CellKey(counter, "", T0).text()
+        for shard in (one, two):
+            shard.restore(T0, CellValues([key], *(np.array([v]) for v in (p, 1, through))))
+    refused_one = one.absorb_rows(rows, times, rules_at, len(log))
+    refused_two = []
+    for start in range(0, len(log), cut):
+        end = min(start + cut, len(log))
+        offsets, timestamps_ms = np.array(times[start:end], np.int64).T
+        part = [row for row in rows if start <= row.offset < end]
+        inside = [found for found in rules_at if start <= found[0] < end]
+        refused_two += two.absorb_columns(columns_of(part), offsets, timestamps_ms, inside, end)
+    assert refused_two == refused_one
+    assert state(two) == state(one)
