@@ -46,31 +46,43 @@ class LogAcceptor:
         self,
         admin: AdminClient,
         build: int,
+        partitions: int,
+        *,
         reader: PartitionReader,
         recovery: RecoveryReader,
         changelog: ChangelogWriter,
     ) -> None:
         self._admin = admin
         self._group = topics.group_id(build)
+        self._partitions = partitions
         self._reader = reader
         self._recovery = recovery
         self._changelog = changelog
 
     async def accept(self) -> list[Accepted]:
-        """Accept every shard whose log is not the one that was counted. Returns those.
+        """Accept every shard whose log or offset is not what was counted. Returns those.
 
         Raises OperatorError while workers run, TryAgainError when Kafka is away.
         """
         accepted = []
-        for partition, committed in self._committed().items():
+        committed = self._committed()
+        for partition in range(self._partitions):
             found = RecoveredShard(partition)
             while await self._recovery.read_on(found):
                 pass
-            shard = found.resume(committed)
+            offset = committed.get(partition, found.last_position())
+            if offset is None:
+                continue  # It was never counted, so any log will do.
+            shard = found.resume(offset)
             try:
                 await self._recovery.check(shard)
             except ShardRefusedError as error:
                 accepted.append(await self._begin_anew(shard, error.reason))
+            else:
+                if partition not in committed:
+                    self._commit(partition, offset)
+                    reason = "its committed offset was gone; the changelog knew it"
+                    accepted.append(Accepted(partition, shard.incarnation, offset, reason))
         return accepted
 
     async def _begin_anew(self, shard: Shard, reason: str) -> Accepted:

@@ -10,6 +10,7 @@ The parts of aiokafka used here are private to it, which is why its version is b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,6 +21,7 @@ from aiokafka.errors import (
     ConsumerStoppedError,
     CorruptRecordException,
     IllegalGenerationError,
+    IllegalStateError,
     KafkaError,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -227,7 +229,9 @@ class BulkConsumer(driver.Consumer):
         if fetches is None or self.should_stop:
             return
         if not self.flow_active:
-            await self.perform_seek()
+            # If the next rebalance takes the assignment away meanwhile, there is nothing to seek.
+            with contextlib.suppress(IllegalStateError):
+                await self.perform_seek()
             return
         for tp, fetch in cast("Mapping[TP, Fetch]", fetches).items():
             if not self.flow_active or self.app.consumer_generation_id != generation:

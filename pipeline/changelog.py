@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from pipeline.shard import ShardSnapshot
     from schemas.records import Records
 
+WHAT_TO_DO = (
+    "if that was on purpose, stop the workers and run `tally accept-log`: it keeps what was "
+    "counted and goes on with what is there"
+)
+
 FORMAT = 1
 _CELL = "cell"
 _POSITION = "position"
@@ -170,10 +175,22 @@ class RecoveredShard:
         if counted or found.cells or found.ids:
             raise ShardRefusedError(
                 self.partition,
-                "it was counted before but has no committed offset: counting from the log's "
-                "start would count twice; rebuild with `tally replay`",
+                "it was counted before but its committed offset is gone, and counting from the "
+                f"log's start would count twice; {WHAT_TO_DO}",
             )
         return Shard(self.partition, start)
+
+    def last_position(self) -> int | None:
+        """The greatest offset that was about to be committed, or None if nothing was counted.
+
+        Its cells and ids were written before it, so the shard can be resumed there.
+        """
+        counted = [
+            (value.incarnation, offset)
+            for offset, _, value in self._parsed().positions
+            if value.last_batch is not None
+        ]
+        return max(counted)[1] if counted else None
 
     def resume(self, committed: int) -> Shard:
         """The shard as of the `committed` offset.

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.changelog import WHAT_TO_DO
 from pipeline.errors import ShardRefusedError
 
 if TYPE_CHECKING:
     from pipeline.changelog import RecoveredShard
     from pipeline.partition_reader import PartitionReader
     from pipeline.shard import Shard
-
-WHAT_TO_DO = (
-    "if the log was lost on purpose, `tally accept-log` goes on with what it holds now, and keeps "
-    "what was counted"
-)
 
 
 class RecoveryReader:

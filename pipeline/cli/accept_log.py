@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def accept_log(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Go on with a log that was truncated, made anew, or trimmed before it was counted.
+    """Go on after a log was truncated, made anew or trimmed, or its offsets were lost.
 
     A worker refuses such a log, and `tally status` says so. What was counted stays; counting goes
     on at the first record that came after it. Stop all workers first.
@@ -59,7 +59,15 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
     try:
         await changelog.start()
-        return await LogAcceptor(admin, settings.build, reader, recovery, changelog).accept()
+        partitions = topics.partition_counts(admin, settings.kafka).get(topics.INCREMENTS, 0)
+        return await LogAcceptor(
+            admin,
+            settings.build,
+            partitions,
+            reader=reader,
+            recovery=recovery,
+            changelog=changelog,
+        ).accept()
     finally:
         await changelog.stop()
         await reader.stop()
