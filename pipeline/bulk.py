@@ -169,6 +169,13 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
                 drained[tp] = fetch
         return drained
 
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """As Faust's; an assignment that is gone is one error, which Faust's recovery knows."""
+        try:
+            return await super().seek_to_committed()
+        except AssertionError as error:
+            raise IllegalStateError(str(error)) from error
+
     async def commit_in(self, offsets: Mapping[TP, int], generation: int) -> bool:
         """Commit offsets if the group is still in `generation`. See BulkConsumer.commit_in."""
         return bool(await self.call_thread(self._commit_in, offsets, generation))
