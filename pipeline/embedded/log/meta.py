@@ -54,7 +54,8 @@ class Meta:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute(f"PRAGMA synchronous={'FULL' if sync_each_commit else 'NORMAL'}")
+        self._usual = "FULL" if sync_each_commit else "NORMAL"
+        self._db.execute(f"PRAGMA synchronous={self._usual}")
         self._db.executescript(_SCHEMA)
         self._producer_id = self._producer_id_end = 0
 
@@ -64,15 +65,22 @@ class Meta:
             self._db.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, sync: bool = False) -> Iterator[sqlite3.Connection]:
+        """With `sync` it is on the disk when this returns, whatever the setting."""
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
+            if sync:
+                self._db.execute("PRAGMA synchronous=FULL")
             try:
-                yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._db.execute("ROLLBACK")
+                    raise
+                self._db.execute("COMMIT")
+            finally:
+                if sync:
+                    self._db.execute(f"PRAGMA synchronous={self._usual}")
 
     def fact(self, name: str, default: str) -> str:
         """A named value, set to `default` when it is asked for the first time."""
@@ -101,7 +109,8 @@ class Meta:
         ]
 
     def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
-        with self._transaction() as db:
+        """Synced: a folder whose topic is not known is removed at the next start."""
+        with self._transaction(sync=True) as db:
             uid = db.execute(
                 "INSERT INTO topics (name, partitions, settings) VALUES (?, ?, ?)",
                 (name, partitions, msgspec.json.encode(settings).decode()),
@@ -118,7 +127,7 @@ class Meta:
 
     def remove_topic(self, uid: int, name: str) -> None:
         """The topic, the starts of its partitions, and what groups committed for it."""
-        with self._transaction() as db:
+        with self._transaction(sync=True) as db:
             db.execute("DELETE FROM topics WHERE uid = ?", (uid,))
             db.execute("DELETE FROM starts WHERE uid = ?", (uid,))
             db.execute("DELETE FROM offsets WHERE topic = ?", (name,))
