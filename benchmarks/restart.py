@@ -141,7 +141,7 @@ def wait_checkpointed(client: Client, build: int, ends: dict[int, int]) -> None:
     )
 
     def is_done() -> bool:
-        found: dict[int, int] = dict(client.query(query).result_rows)
+        found = {row[0]: row[1] for row in client.query(query).result_rows}
         return all(found.get(shard, 0) >= end for shard, end in ends.items())
 
     wait_until(is_done, "all cells are checkpointed", timeout_s=TIMEOUT_S, poll_s=0.2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.up import tell
+from pipeline.cli.up import ClickHousePort, Data, KafkaPort, WebPort, tell
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -19,18 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    data: Annotated[Path, typer.Option(help="The folder that keeps everything.")] = Path(
-        ".tally-demo"
-    ),
-    kafka_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")
-    ] = 19092,
-    clickhouse_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of ClickHouse; 0 takes a free one.")
-    ] = 18123,
-    web_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")
-    ] = 8321,
+    data: Data = Path(".tally-demo"),
+    kafka_port: KafkaPort = 19092,
+    clickhouse_port: ClickHousePort = 18123,
+    web_port: WebPort = 8321,
     rate: Annotated[int, typer.Option(min=1, max=100_000, help="Events per second.")] = 2_000,
     seconds: Annotated[float, typer.Option(min=0, help="Stop after so long; 0: at Ctrl-C.")] = 0,
 ) -> None:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from pipeline.parts import News
     from pipeline.up import Addresses
 
+Data = Annotated[Path, typer.Option(help="The folder that keeps everything.")]
+KafkaPort = Annotated[int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")]
+ClickHousePort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Of ClickHouse; 0 takes a free one.")
+]
+WebPort = Annotated[int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")]
+
 STYLES = {"healthy": "green", "stopped": "dim", "failed": "bold red"}
 
 
@@ -24,16 +31,10 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="The folder that keeps everything.")] = Path(".tally"),
-    kafka_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")
-    ] = 19092,
-    clickhouse_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of ClickHouse; 0 takes a free one.")
-    ] = 18123,
-    web_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the web API; 0 takes a free one.")
-    ] = 8321,
+    data: Data = Path(".tally"),
+    kafka_port: KafkaPort = 19092,
+    clickhouse_port: ClickHousePort = 18123,
+    web_port: WebPort = 8321,
     workers: Annotated[int, typer.Option(min=0, max=64, help="How many workers to run.")] = 1,
     fsync: Annotated[
         Fsync, typer.Option(help="Force the log to the disk each second, or before each answer.")
