@@ -5,6 +5,7 @@ Colours and boxes appear on terminals only, and never when NO_COLOR is set; rich
 
 import json
 import os
+import select
 import sys
 import traceback
 
@@ -55,8 +56,21 @@ def stdout_is_gone() -> bool:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             print_error(f"cannot write the output: {error.strerror}")
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        return True
-    return False
+    else:
+        if not _reader_has_left():
+            return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return True
+
+
+def _reader_has_left() -> bool:
+    """Whether stdout is a pipe that nobody reads: a write that failed may have left no trace."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # It was replaced by something that is no file.
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
