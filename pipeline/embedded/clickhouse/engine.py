@@ -5,15 +5,17 @@ What trials with chDB 4.4 (engine 26.9) showed, and what follows from it here:
   temporary tables and current database. They run in parallel, without the interpreter's lock.
 - A new connection takes 0.4 ms, so a query without a session gets one of its own, and nothing that
   it sets can leak into the next.
-- `query` takes bytes and runs several statements if it finds them; `send_insert` takes an INSERT's
-  head and its data apart. Both return once parts are renamed into place, async_insert or not.
+- `query` takes bytes and runs several statements if it finds them. It returns once parts are
+  renamed into place, async_insert or not.
+- `send_insert`, which takes an INSERT's head and its data apart, says that all rows were written
+  even when none was: too many partitions, a full disk and a violated constraint are told to nobody.
+  And data in the query itself is cut off when it is large. So an INSERT reads its data from a file.
 - The engine makes up query ids; `log_comment` is the one free-text setting that system.processes
   shows, so it carries the client's id, and KILL QUERY finds queries by it.
-- `INSERT … SELECT … FROM input()` with inline data inserts nothing and says so to nobody: the data
-  goes through a file instead (execution.py).
+- `INSERT … SELECT … FROM input()` with inline data inserts nothing and says so to nobody, either.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,30 +46,6 @@ class Connection:
             return result.bytes(), _counts(result)
         except _FAILURES as error:
             raise _failure(error) from None
-
-    def insert(self, head: bytes, fmt: str, chunks: Iterable[bytes]) -> Counts:
-        """Run an INSERT with its data; nothing of the last block is kept when `chunks` raises."""
-        try:
-            handle = self._chdb.send_insert(head, fmt)
-        except _FAILURES as error:
-            raise _failure(error) from None
-        finished = False
-        try:
-            for chunk in chunks:
-                self._chdb.insert_append(handle, chunk)
-            finished = True
-            return _counts(self._chdb.insert_done(handle))
-        except _FAILURES as error:
-            raise _failure(error) from None
-        finally:
-            if not finished:
-                self._cancel(handle)
-
-    def _cancel(self, handle: Any) -> None:
-        try:
-            self._chdb.insert_cancel(handle)
-        except _FAILURES:
-            return  # It already failed and is gone, which is what was wanted.
 
     def set(self, settings: Mapping[str, str]) -> None:
         """SET for this connection; values are quoted, and the engine converts them."""

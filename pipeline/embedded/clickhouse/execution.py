@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pipeline.embedded.clickhouse.statement_kind import Kind, Statement
 
 # Far above any INSERT's head, so that the statement is always whole within the first piece of text.
 HEAD_BYTES_MAX = 4 << 20
+_IN_FILE = " (in file/uri %s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +84,30 @@ class Execution:
         return bytes(text), iter(pieces)
 
     def _dispatch(self, statement: Statement, text: bytes, rest: Iterator[bytes]) -> Answer:
-        if statement.kind is Kind.LOAD:
-            data = chain((text[statement.data_at :],), rest)
-            fmt = statement.format or "Values"
-            counts = self._session.connection.insert(statement.sql, fmt, data)
-            return Answer(self.request.default_format, counts)
-        if statement.kind is Kind.LOAD_SELECT:
-            return self._load_select(statement, chain((text[statement.data_at :],), rest))
+        if statement.kind in {Kind.LOAD, Kind.LOAD_SELECT}:
+            return self._load(statement, chain((text[statement.data_at :],), rest))
         if next(rest, None) is not None:
             raise errors.refusal(errors.SYNTAX_ERROR, "Syntax error: Max query size exceeded")
         if statement.kind is Kind.READ:
             return self._query(statement.into(self.pipe.path, self.request.default_format), "Null")
         return self._query(statement.sql, self.request.default_format)
 
-    def _load_select(self, statement: Statement, data: Iterator[bytes]) -> Answer:
+    def _load(self, statement: Statement, data: Iterator[bytes]) -> Answer:
+        """Through a file: the engine's own way to take data apart from its INSERT tells nobody when
+        it could not write what it had read."""
         with tempfile.NamedTemporaryFile(dir=self._folder) as file:
             for piece in data:
                 file.write(piece)
             file.flush()
-            return self._query(with_data_in(statement, file.name), "Null")
+            if file.tell() == 0:
+                # No data is no rows in any format, though some formats are never empty.
+                statement = replace(statement, format="TabSeparated")
+            try:
+                answer = self._query(with_data_in(statement, file.name), "Null")
+            except errors.ClickHouseError as error:
+                where = _IN_FILE % file.name
+                raise errors.ClickHouseError(error.code, error.text.replace(where, "")) from None
+            return Answer(self.request.default_format, answer.counts)
 
     def _query(self, sql: bytes, fmt: str) -> Answer:
         body, counts = self._session.connection.query(sql, fmt, self.request.parameters)

@@ -47,9 +47,27 @@ def parse_insert(text: bytes) -> Statement | None:
 
 
 def with_data_in(statement: Statement, path: str) -> bytes:
-    """A LOAD_SELECT's SQL, reading its data from the file at `path` instead of `input()`."""
+    """The SQL of a LOAD or LOAD_SELECT, reading its data from the file at `path`."""
+    if statement.kind is Kind.LOAD:
+        head, settings = _split_settings(statement.sql)
+        fmt = (statement.format or "Values").encode()
+        source = b"FROM INFILE %s COMPRESSION 'none'" % quoted(path)
+        return b"%s %s %s FORMAT %s" % (head, source, settings, fmt)
     place = b"file(%s, %s, " % (quoted(path), quoted(statement.format or "Values"))
     return statement.sql.replace(_INPUT_PLACE, place)
+
+
+def _split_settings(sql: bytes) -> tuple[bytes, bytes]:
+    """The head of an INSERT and its settings, which stand before FORMAT, after it, or both."""
+    words = [one for one in tokens(sql) if one.depth == 0 and one.is_word(b"SETTINGS")]
+    if not words:
+        return sql, b""
+    first, *others = words
+    settings = sql[first.start :]
+    for other in others:
+        at = other.start - first.start
+        settings = settings[:at] + b"," + b" " * 7 + settings[at + len(b"SETTINGS") :]
+    return sql[: first.start], settings
 
 
 def _skip_target(stream: Iterator[Token]) -> None:

@@ -6,6 +6,7 @@ default. `readonly` cannot be undone in an engine, so in a named session the sta
 beforehand instead.
 """
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -13,6 +14,7 @@ from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.engine import Connection
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.form import ExternalTable
+from pipeline.embedded.clickhouse.insert import with_data_in
 from pipeline.embedded.clickhouse.request import Request
 from pipeline.embedded.clickhouse.session_settings import assignments
 from pipeline.embedded.clickhouse.sessions import Session
@@ -41,9 +43,6 @@ def scoped(session: Session, request: Request, statement: Statement) -> Iterator
             connection.set({"readonly": "2"})
         undo.callback(_set_own_values, session, settings)
         connection.set(settings)
-        if statement.kind is Kind.LOAD:
-            # An INSERT with data takes its bound parameters from the session, not from the call.
-            connection.set({f"param_{name}": text for name, text in request.parameters.items()})
         yield
         if session.id:
             _remember(session, statement)
@@ -73,7 +72,11 @@ def _check_readonly(session: Session, request: Request, statement: Statement) ->
 def _make_table(connection: Connection, table: ExternalTable) -> None:
     name, structure = identifier(table.name), table.structure.encode("utf-8", "replace")
     connection.query(b"CREATE TEMPORARY TABLE %s (%s)" % (name, structure))
-    connection.insert(b"INSERT INTO " + name, table.format, (table.data,))
+    insert = Statement(Kind.LOAD, b"INSERT INTO " + name, table.format)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(table.data)
+        file.flush()
+        connection.query(with_data_in(insert, file.name))
 
 
 def _remember(session: Session, statement: Statement) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.clickhouse.process import ClickHouse
 
+NEEDS_ROOM = "min_free_disk_bytes_to_perform_insert"
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.uint32()), "b": ["one", "two", "it's"]})
 
 
@@ -120,3 +121,23 @@ def test_a_body_larger_than_memory_allows_goes_through_a_file(
     assert reply.status == 200, reply.text
     assert door.rows("SELECT count(), min(length(b)) FROM t", database=database) == "20000\t1000\n"
     assert list((door.data / "door").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "code"),
+    [
+        ("(a Int64) ENGINE = MergeTree PARTITION BY a ORDER BY a", 120, 252),
+        ("(a Int64, CONSTRAINT small CHECK a < 10) ENGINE = MergeTree ORDER BY a", 120, 469),
+        (f"(a Int64) ENGINE = MergeTree ORDER BY a SETTINGS {NEEDS_ROOM} = {2**63 - 1}", 1, 243),
+    ],
+    ids=["too many partitions", "a constraint", "no room"],
+)
+def test_rows_that_the_engine_refuses_are_not_acknowledged(
+    door: ClickHouse, database: str, table: str, rows: int, code: int
+) -> None:
+    door.rows(f"CREATE TABLE refusing {table}", database=database)
+    data = "".join(f"{n}\n" for n in range(rows))
+    reply = door.ask("INSERT INTO refusing FORMAT TSV\n" + data, database=database)
+    assert reply.status >= 400
+    assert reply.headers["X-ClickHouse-Exception-Code"] == str(code)
+    assert door.rows("SELECT count() FROM refusing", database=database) == "0\n"
