@@ -70,29 +70,26 @@ class LogAcceptor:
             found = RecoveredShard(partition)
             while await self._recovery.read_on(found):
                 pass
-            offset = committed.get(partition, found.last_position())
-            if offset is None:
-                continue  # It was never counted, so any log will do.
-            shard = found.resume(offset)
+            position = found.position(committed.get(partition))
+            if position is None:
+                continue  # It was never counted, or its changelog is gone: nothing to go on from.
+            shard = found.resume(position)
             try:
                 await self._recovery.check(shard)
             except ShardRefusedError as error:
                 accepted.append(await self._begin_anew(shard, error.reason))
-            else:
-                if partition not in committed:
-                    self._commit(partition, offset)
-                    reason = "its committed offset was gone; the changelog knew it"
-                    accepted.append(Accepted(partition, shard.incarnation, offset, reason))
         return accepted
 
     async def _begin_anew(self, shard: Shard, reason: str) -> Accepted:
         """Where the log has its first record that is younger than what was counted."""
-        assert shard.last_batch is not None, "a shard that counted nothing fits any log"
-        partition, since_ms = shard.partition, shard.last_batch.timestamp_ms + 1
-        start = await self._reader.offset_at(topics.INCREMENTS, partition, since_ms)
-        if start is None:
-            _, start = await self._reader.ends(topics.INCREMENTS, partition)
+        partition = shard.partition
+        start, end = await self._reader.ends(topics.INCREMENTS, partition)
+        if shard.last_batch is not None and start <= shard.position:
+            since_ms = shard.last_batch.timestamp_ms + 1
+            found = await self._reader.offset_at(topics.INCREMENTS, partition, since_ms)
+            start = end if found is None else found
         anew = Shard(partition, start, shard.log_ms, shard.incarnation + 1, shard.rules)
+        anew.replica = shard.replica
         record = position_record(anew.snapshot(checkpoint=False), _GENERATION)
         await self._changelog.append(partition, [record])
         self._commit(partition, start)

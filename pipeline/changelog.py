@@ -12,8 +12,8 @@ Three kinds of record, in MessagePack, each key beginning with the format's vers
     id        [1, "id", incarnation, offset, row, id key]               [log_ms]
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
-at the committed offset with the position record of exactly that offset, so that log time, rules and
-offset cannot disagree.
+at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import msgspec
 import numpy as np
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from pipeline.cells import SlotCells
     from pipeline.shard import ShardSnapshot
     from schemas.records import Records
-
-WHAT_TO_DO = (
-    "if that was on purpose, stop the workers and run `tally accept-log`: it keeps what was "
-    "counted and goes on with what is there"
-)
 
 FORMAT = 1
 _CELL = "cell"
@@ -65,6 +60,7 @@ class PositionValue(msgspec.Struct, array_like=True):
     rules: bytes
     last_batch: tuple[int, int, int] | None
     ids_from: tuple[int, int] | None
+    replica: str
 
 
 _decode_position = msgspec.msgpack.Decoder(PositionValue).decode
@@ -83,6 +79,7 @@ def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord
         snapshot.rules.bytes,
         snapshot.last_batch,
         snapshot.ids_from,
+        snapshot.shard.replica,
     )
     return position_key(snapshot.position, generation), _encode(value)
 
@@ -141,6 +138,7 @@ class RecoveredShard:
     """Gathers one partition's changelog records in log order, then makes its shard of them."""
 
     partition: int
+    first_offset: int | None = None
     next_offset: int | None = None
     _records: dict[bytes, bytes | None] = field(default_factory=dict)
 
@@ -155,6 +153,8 @@ class RecoveredShard:
                 f"the changelog of partition {self.partition} was read with a gap: expected offset "
                 f"{self.next_offset}, got {start}; recovery begins again"
             )
+        if self.first_offset is None:
+            self.first_offset = start
         self.next_offset = next_offset
         if None in records.keys:
             raise OperatorError(
@@ -164,64 +164,56 @@ class RecoveredShard:
         keys = cast("list[bytes]", records.keys)
         self._records.update(zip(keys, records.values, strict=True))
 
-    def begin(self, start: int) -> Shard:
-        """The shard of a partition that was never committed, counting from `start`.
+    def position(self, committed: int | None) -> int | None:
+        """Where to go on: the greatest offset the changelog knows at or after the committed one.
 
-        A position that counted nothing may be there: it is written before the first commit. Raises
-        ShardRefusedError when there is more, for then an offset was committed and is lost.
+        A position's cells and ids are written before it, so its shard is complete, committed or
+        not. Going by the changelog, a committed offset that was lost, or that went back, costs
+        nothing. None if there is no such position.
         """
-        found = self._parsed()
-        counted = any(value.last_batch is not None for _, _, value in found.positions)
-        if counted or found.cells or found.ids:
-            raise ShardRefusedError(
-                self.partition,
-                "it was counted before but its committed offset is gone, and counting from the "
-                f"log's start would count twice; {WHAT_TO_DO}",
-            )
-        return Shard(self.partition, start)
-
-    def last_position(self) -> int | None:
-        """The greatest offset that was about to be committed, or None if nothing was counted.
-
-        Its cells and ids were written before it, so the shard can be resumed there.
-        """
-        counted = [
+        known = [
             (value.incarnation, offset)
             for offset, _, value in self._parsed().positions
-            if value.last_batch is not None
+            if committed is None or offset >= committed
         ]
-        return max(counted)[1] if counted else None
+        return max(known)[1] if known else None
 
-    def resume(self, committed: int) -> Shard:
-        """The shard as of the `committed` offset.
-
-        Raises ShardRefusedError when the changelog has no position record for exactly that offset.
-        """
+    def resume(self, position: int) -> Shard:
+        """The shard at a `position` that the changelog knows."""
         found = self._parsed()
-        here = [
-            (value.incarnation, generation, value)
-            for offset, generation, value in found.positions
-            if offset == committed
-        ]
-        if not here:
-            raise ShardRefusedError(
-                self.partition,
-                f"it is committed at offset {committed}, for which its changelog has no position "
-                "record; if this stays after a restart, rebuild with `tally replay`",
-            )
-        _, _, position = max(here, key=lambda one: one[:2])
+        _, _, here = max(
+            (
+                (value.incarnation, generation, value)
+                for offset, generation, value in found.positions
+                if offset == position
+            ),
+            key=lambda one: one[:2],
+        )
         shard = Shard(
             self.partition,
-            committed,
-            position.log_ms,
-            position.incarnation,
-            parse_rules(position.rules),
-            None if position.last_batch is None else BatchMark(*position.last_batch),
-            SeenIds(_occurrences(found.ids, position, committed)),
+            position,
+            here.log_ms,
+            here.incarnation,
+            parse_rules(here.rules),
+            None if here.last_batch is None else BatchMark(*here.last_batch),
+            SeenIds(_occurrences(found.ids, here, position)),
         )
-        for slot_ms, values in _greatest(found.cells, position.incarnation):
+        shard.replica = here.replica
+        for slot_ms, values in _greatest(found.cells, here.incarnation):
             shard.restore(slot_ms, values)
         return shard
+
+    def refuse(self, committed: int | None) -> NoReturn:
+        """There is no position to go on at."""
+        raise ShardRefusedError(
+            self.partition,
+            f"it is committed at offset {committed}, for which its changelog has no position "
+            "record; if this stays after a restart, rebuild with `tally replay`",
+        )
+
+    def is_new(self) -> bool:
+        """True if the changelog holds nothing at all."""
+        return not any(value is not None for value in self._records.values())
 
     def keys_of_others(self, generation: int) -> list[bytes]:
         """What other generations wrote: unneeded once a commit of this one is confirmed."""

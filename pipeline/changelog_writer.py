@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 512 * 1024
 
 
+class BrokenProducerError(Exception):
+    """This producer can write no more; not a TallyError, since only a new process helps.
+
+    After a batch that was given up, an idempotent producer's sequence has a hole, and the broker
+    refuses all that follows. A new process has a new producer, and a new generation.
+    """
+
+
+def _judged(what: str, error: KafkaError) -> Exception:
+    text = f"{what} could not be written: {error!r}"
+    return TryAgainError(text) if error.retriable else BrokenProducerError(text)
+
+
 class ChangelogWriter:
     """Writes in batches, each of which Kafka appends whole or not at all.
 
@@ -74,7 +87,7 @@ class ChangelogWriter:
                 pending.append(await producer.send_batch(batch, self._topic, partition=partition))
             await asyncio.gather(*pending)
         except KafkaError as error:
-            raise TryAgainError(f"the changelog could not be written: {error!r}") from error
+            raise _judged("the changelog", error) from error
 
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Append dead letters to their topic."""
@@ -88,7 +101,7 @@ class ChangelogWriter:
             ]
             await asyncio.gather(*pending)
         except KafkaError as error:
-            raise TryAgainError(f"dead letters could not be written: {error!r}") from error
+            raise _judged("dead letters", error) from error
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

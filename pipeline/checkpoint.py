@@ -128,6 +128,10 @@ class Checkpointer:
         await self._changelog.append(shard.partition, [record])
         return await self._commit({shard.partition: shard.position}, generation)
 
+    async def commit(self, shard: Shard, generation: int) -> bool:
+        """Commit a position that the changelog has already."""
+        return await self._commit({shard.partition: shard.position}, generation)
+
     def own(self, shards: Sequence[tuple[Shard, RecoveredShard]], generation: int) -> None:
         """Take over shards, all committed at their position, in place of those owned before."""
         self.generation = generation

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from pipeline.lanes import is_frame
+from schemas.frames import read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,19 +22,26 @@ if TYPE_CHECKING:
 
 TOPIC = "tally.dead-letters"
 
-MAX_BYTES = 4 * 1024 * 1024
-"""A dead letter is a record with headers added, so it may be larger than any record could be."""
+VALUE_BYTES_MAX = 1 << 20
+"""What is kept of a refused record. Its place says where the whole is, while the log has it."""
+
+MAX_BYTES = 2 * VALUE_BYTES_MAX
+"""Of a dead letter with its headers, as the topic and its producer allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record, or one row of a frame. Its place tells repeated writes of it apart."""
+    """A refused record, or one row of a frame as JSON. Its place tells repeated writes apart.
+
+    `value` is cut off at a limit; `bytes_total` is what it was.
+    """
 
     partition: int
     offset: int
     row: int
     reason: str
     value: bytes
+    bytes_total: int
 
     def key(self) -> bytes:
         """Its place: a repeated write after a crash has the same key."""
@@ -41,6 +54,7 @@ class DeadLetter:
             ("tally-offset", str(self.offset).encode()),
             ("tally-row", str(self.row).encode()),
             ("tally-reason", self.reason.encode()),
+            ("tally-bytes", str(self.bytes_total).encode()),
         ]
 
 
@@ -48,9 +62,22 @@ def dead_letters(
     fetch: Fetch, refused: Iterable[Refused], misplaced: Iterable[Misplaced]
 ) -> Iterator[DeadLetter]:
     """What the decoder and the shard refused of a fetch."""
-    records = fetch.records
+    partition = fetch.records.partition
     for bad in refused:
-        yield DeadLetter(records.partition, bad.offset, bad.row, bad.reason, bad.value)
-    for stray in misplaced:
-        value = records.values[int(np.searchsorted(records.offsets, stray.offset))]
-        yield DeadLetter(records.partition, stray.offset, stray.row, stray.reason, value or b"")
+        yield _letter(partition, bad.offset, bad.row, bad.reason, bad.value)
+    for offset, strays in groupby(misplaced, key=attrgetter("offset")):
+        at = int(np.searchsorted(fetch.records.offsets, offset))
+        value = fetch.records.values[at] or b""
+        frame = read_frame(value) if is_frame(fetch.records.headers[at]) else None
+        for stray in strays:
+            # Of a frame with many strays each letter would otherwise hold all the others, too.
+            written = value if frame is None else _as_json(frame.document(stray.row))
+            yield _letter(partition, offset, stray.row, stray.reason, written)
+
+
+def _letter(partition: int, offset: int, row: int, reason: str, value: bytes) -> DeadLetter:
+    return DeadLetter(partition, offset, row, reason, value[:VALUE_BYTES_MAX], len(value))
+
+
+def _as_json(document: dict[str, object]) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, cast
 
+from aiokafka.errors import IllegalStateError
 from faust.types import TP
 
 if TYPE_CHECKING:
@@ -36,12 +38,16 @@ class Group:
         return (await self._consumer().earliest_offsets(tp))[tp]
 
     async def position(self, partition: int) -> int | None:
-        """The next offset that will be fetched of a partition."""
-        return await self._consumer().position(TP(self._topic, partition))
+        """The next offset that will be fetched of a partition; None if it is not ours."""
+        try:
+            return await self._consumer().position(TP(self._topic, partition))
+        except IllegalStateError:  # It is another worker's by now.
+            return None
 
     async def seek(self, partition: int, offset: int) -> None:
         """Fetch a partition from `offset` on."""
-        await self._consumer().seek(TP(self._topic, partition), offset)
+        with contextlib.suppress(IllegalStateError):  # It is another worker's by now.
+            await self._consumer().seek(TP(self._topic, partition), offset)
 
     def _consumer(self) -> BulkConsumer:
         return cast("BulkConsumer", self._app.consumer)

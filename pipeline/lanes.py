@@ -61,6 +61,11 @@ def sort_into_lanes(records: Records) -> Lanes:
     )
 
 
+def is_frame(headers: Headers) -> bool:
+    """Whether a record with these headers is a frame of increments."""
+    return _lane(headers) == (_FRAME, None)
+
+
 def _lane(headers: Headers) -> tuple[str, str | None]:
     """The lane of an increments record, and the kind of any other."""
     last = dict(headers)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.changelog import WHAT_TO_DO
-from pipeline.errors import ShardRefusedError
+from pipeline.errors import ShardRefusedError, TryAgainError
 
 if TYPE_CHECKING:
     from pipeline.changelog import RecoveredShard
     from pipeline.partition_reader import PartitionReader
     from pipeline.shard import Shard
+
+
+WHAT_TO_DO = (
+    "if that was on purpose, stop the workers and run `tally accept-log`: it keeps what was "
+    "counted and goes on with what is there"
+)
 
 
 class RecoveryReader:
@@ -24,6 +29,11 @@ class RecoveryReader:
     async def read_on(self, recovered: RecoveredShard) -> bool:
         """Add what the changelog has beyond what was recovered; False if that is nothing."""
         start, end = await self._reader.ends(self._changelog, recovered.partition)
+        if recovered.first_offset is not None and recovered.first_offset > start:
+            raise TryAgainError(
+                f"the changelog of partition {recovered.partition} begins at offset {start}, but "
+                f"was read from {recovered.first_offset} on; recovery begins again"
+            )
         offset = start if recovered.next_offset is None else recovered.next_offset
         if offset >= end:
             return False
@@ -38,8 +48,6 @@ class RecoveryReader:
         removed it since.
         """
         mark, partition = shard.last_batch, shard.partition
-        if mark is None:
-            return
         start, end = await self._reader.ends(self._increments, partition)
         if end < shard.position:
             raise ShardRefusedError(
@@ -53,7 +61,7 @@ class RecoveryReader:
                 f"it was counted up to offset {shard.position}, but its log now begins at {start}: "
                 f"records were deleted before they were counted; {WHAT_TO_DO}",
             )
-        if mark.base_offset < start:
+        if mark is None or mark.base_offset < start:
             return
         found = (
             await self._reader.fetch(self._increments, partition, mark.base_offset)

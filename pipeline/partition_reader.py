@@ -26,6 +26,7 @@ class PartitionReader:
     def __init__(self, kafka: str) -> None:
         self._kafka = kafka
         self._consumer: AIOKafkaConsumer | None = None
+        self._reading = asyncio.Lock()
 
     async def ends(self, topic: str, partition: int) -> tuple[int, int]:
         """The first offset the partition has, and the one after its last."""
@@ -52,10 +53,10 @@ class PartitionReader:
         """What one fetch brings from an offset that the partition has."""
         tp = TopicPartition(topic, partition)
         try:
-            consumer = await self._started()
-            consumer.assign([tp])
-            consumer.seek(tp, offset)
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(_TIMEOUT_S), self._reading:
+                consumer = await self._started()
+                consumer.assign([tp])
+                consumer.seek(tp, offset)
                 return await self._fetched(consumer, tp)
         except (KafkaError, TimeoutError) as error:
             raise self._away(error) from error

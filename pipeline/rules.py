@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -28,12 +28,18 @@ EARLINESS_MS = 300_000
 """How far `at` may be ahead of log time, in any family."""
 
 
+# Bounds far above any sense, so that no arithmetic on times can overflow.
+DurationMs = Annotated[int, msgspec.Meta(ge=0, le=36_500 * 86_400_000)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
+Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
 class FamilyRules(msgspec.Struct, frozen=True):
     """What decides how a family's records are counted."""
 
-    lateness_ms: int = 86_400_000
+    lateness_ms: DurationMs = 86_400_000
     regions: bool = True
-    ids_horizon_ms: int = 86_400_000
+    ids_horizon_ms: DurationMs = 86_400_000
 
 
 _DEFAULT = FamilyRules()
@@ -42,10 +48,10 @@ _DEFAULT = FamilyRules()
 class _Document(msgspec.Struct):
     """The form in the log. Fields of other versions of Tally are ignored."""
 
-    version: int
+    version: Version
     default: FamilyRules = _DEFAULT
     families: dict[str, FamilyRules] = {}
-    ids_limit: int = IDS_LIMIT
+    ids_limit: Limit = IDS_LIMIT
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,6 @@ def parse_rules(value: bytes) -> CountingRules:
     """The rules in a rules record. Raises BadInputError for what is none."""
     try:
         document = msgspec.json.decode(value, type=_Document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadInputError(f"not counting rules: {error}") from error
     return CountingRules(document.version, document.default, document.families, document.ids_limit)

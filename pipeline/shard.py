@@ -76,7 +76,8 @@ class Shard:
 
     `position` is the next offset to count; `log_ms` is the greatest log timestamp so far, which is
     the time that slots and lateness go by. `incarnation` tells apart what was counted before and
-    after a log was lost. Not thread-safe: one event loop owns it.
+    after a log was lost; `replica` is the name under which it is counted. Not thread-safe: one
+    event loop owns it.
     """
 
     partition: int
@@ -87,6 +88,7 @@ class Shard:
     last_batch: BatchMark | None = None
     ids: SeenIds = field(default_factory=SeenIds)
     slots: dict[int, SlotCells] = field(default_factory=dict)
+    replica: str = ""
     duplicates: int = 0
     # Recovered cells may be ahead of the position. Up to this offset rows are compared with their
     # cell's `through`; past it no cell can have seen them and the comparison is saved.

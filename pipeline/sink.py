@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pipeline.shard import ShardSnapshot
 
 
+# Confirmed means stored; and a log that is caught up after a long time has cells of many days.
+_INSERT_SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+
+
 class ClickHouseSink:
     """One ClickHouse as the cells of one build and replica see it.
 
@@ -84,7 +88,7 @@ class ClickHouseSink:
         try:
             if self._client is None:
                 self._client = connect(self._url)
-            self._client.insert_arrow(table, columns)
+            self._client.insert_arrow(table, columns, settings=_INSERT_SETTINGS)
         except DatabaseError as error:
             # The server answered, and said no.
             raise OperatorError(f"ClickHouse refused a block of {table}: {error}") from error

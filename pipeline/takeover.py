@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pipeline.errors import ShardRefusedError
+from pipeline.shard import Shard
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.changelog import RecoveredShard
     from pipeline.checkpoint import Checkpointer
-    from pipeline.shard import Shard
 
 
 class Offsets(Protocol):
@@ -51,6 +53,7 @@ async def take_over(
     offsets: Offsets,
     changelog: ChangelogReader,
     log: LogCheck,
+    replica: str = "",
 ) -> bool:
     """Own the partitions whose changelogs were recovered; False if the group has moved on.
 
@@ -64,13 +67,26 @@ async def take_over(
         committed = await offsets.committed(found.partition)
         while await changelog.read_on(found):
             pass
-        if committed is None:
-            shard = found.begin(await offsets.log_start(found.partition))
+        position = found.position(committed)
+        if position is None and committed is None and found.is_new():
+            start = await offsets.log_start(found.partition)
+            shard = Shard(found.partition, start, replica=replica)
             if not await checkpointer.begin(shard, generation):
                 return False
+        elif position is None:
+            found.refuse(committed)
         else:
-            shard = found.resume(committed)
+            shard = found.resume(position)
+            if shard.replica != replica:
+                raise ShardRefusedError(
+                    found.partition,
+                    f"it was counted as replica {shard.replica!r}, and its open cells would count "
+                    f"twice as {replica!r}; set TALLY_REPLICA={shard.replica}",
+                )
             await log.check(shard)
+            # An offset that was lost or went back is set right before anybody relies on it.
+            if position != committed and not await checkpointer.commit(shard, generation):
+                return False
         shards.append((shard, found))
     checkpointer.own(shards, generation)
     return True

@@ -71,9 +71,9 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     sink = ClickHouseSink(settings.clickhouse, settings.build, settings.replica)
     changelog = ChangelogWriter(settings.kafka, topics.changelog(settings.build))
     checkpointer = Checkpointer(sink, changelog, group.commit, clock)
-    worker = Worker(checkpointer, group, clock, settings)
     reader = PartitionReader(settings.kafka)
     recovery = RecoveryReader(reader, topics.changelog(settings.build), topics.INCREMENTS)
+    worker = Worker(checkpointer, group, recovery, clock, settings)
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
         await changelog.start()
@@ -86,6 +86,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
                     offsets=group,
                     changelog=recovery,
                     log=recovery,
+                    replica=settings.replica,
                 )
         except ShardRefusedError as error:
             await sink.write_refusal(error.shard, error.reason, clock.now_ms())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.checkpoint import Checkpointer, OwnedShard
     from pipeline.clock import Clock
     from pipeline.group import Group
+    from pipeline.takeover import LogCheck
     from schemas.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -40,10 +41,16 @@ class Worker:
     """Counts fetches into shards. Owned by one event loop."""
 
     def __init__(
-        self, checkpointer: Checkpointer, group: Group, clock: Clock, settings: Settings
+        self,
+        checkpointer: Checkpointer,
+        group: Group,
+        log: LogCheck,
+        clock: Clock,
+        settings: Settings,
     ) -> None:
         self._checkpointer = checkpointer
         self._group = group
+        self._log = log
         self._clock = clock
         self._settings = settings
         # Held by whoever writes or takes over: a checkpoint of the last generation must have ended
@@ -63,8 +70,11 @@ class Worker:
         owned = self._checkpointer.owned.get(fetch.records.partition)
         if owned is None or generation != self._checkpointer.generation:
             return  # Fetched before a rebalance; its new owner reads it again.
-        if fetch.next_offset <= owned.shard.position:
-            return
+        if fetch.start < owned.shard.position:
+            # Read again, or the log is shorter than it was and the consumer began at its start.
+            await self._log.check(owned.shard)
+            if fetch.next_offset <= owned.shard.position:
+                return
         self._absorb(owned, fetch)
         async with self._room:
             await self._room.wait_for(self._has_room)
@@ -119,10 +129,11 @@ class Worker:
             try:
                 # Every server has time-outs of its own; what takes longer than all of them hangs,
                 # and a hung worker is worth less than one that starts anew.
-                async with asyncio.timeout(STUCK_S), self.writing:
-                    await (self._checkpointer.checkpoint() if due else self._checkpointer.flush())
-                if due:
-                    await self._unstall()
+                async with asyncio.timeout(STUCK_S):
+                    async with self.writing:
+                        await self._write(checkpoint=due)
+                    if due:
+                        await self._unstall()
             except TallyError as error:
                 pause_s = min(max(pause_s, self._settings.flush_interval_s) * 2, _BACKOFF_S_MAX)
                 log.warning("%s; trying again in %.0f s", error, pause_s)
@@ -134,6 +145,9 @@ class Worker:
             async with self._room:
                 self._unflushed_rows = max(0, self._unflushed_rows - rows)
                 self._room.notify_all()
+
+    async def _write(self, *, checkpoint: bool) -> None:
+        await (self._checkpointer.checkpoint() if checkpoint else self._checkpointer.flush())
 
     async def _unstall(self) -> None:
         """Fetch again where the consumer is ahead of the shard and nothing came since last time.

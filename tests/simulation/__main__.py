@@ -13,17 +13,16 @@ from tests.simulation.variants import VARIANTS, first_caught
 CHUNK = 500
 
 
-def run_chunk(first: int) -> tuple[Counter[str], int, list[tuple[int, str]]]:
-    """Faults, refusals and problems of the schedules from seed `first` on."""
+def run_chunk(first: int) -> tuple[Counter[str], list[tuple[int, str]]]:
+    """Faults and problems of the schedules from seed `first` on."""
     faults: Counter[str] = Counter()
-    refused, problems = 0, []
+    problems = []
     for seed in range(first, first + CHUNK):
         schedule = Schedule(seed).run()
         faults.update(schedule.faults)
-        refused += schedule.refused
         if schedule.problem is not None:
             problems.append((seed, schedule.problem))
-    return faults, refused, problems
+    return faults, problems
 
 
 def main() -> int:
@@ -35,12 +34,11 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     faults: Counter[str] = Counter()
-    refused, problems = 0, []
+    problems: list[tuple[int, str]] = []
     starts = range(options.seed, options.seed + options.schedules, CHUNK)
     with ProcessPoolExecutor(options.processes) as pool:
-        for found_faults, found_refused, found in pool.map(run_chunk, starts):
+        for found_faults, found in pool.map(run_chunk, starts):
             faults += found_faults
-            refused += found_refused
             problems += found
     seconds, count = time.monotonic() - began, len(starts) * CHUNK
     print(
@@ -48,7 +46,6 @@ def main() -> int:
     )
     for name, times in faults.most_common():
         print(f"  {times:>9,}  {name}")
-    print(f"  {refused:>9,}  schedules ended with a worker that rightly refused")
     for seed, problem in problems:
         print(f"DIFFERENCE with seed {seed}: {problem}")
     print(f"{len(problems)} differences")

@@ -137,15 +137,20 @@ class Schedule:
             self.rebalance()
 
     def trim_log(self) -> None:
-        for partition, committed in self.world.group.committed.items():
-            self.world.log.starts[partition] = committed
+        if not self.offsets_lost:  # Retention removes what was counted long ago.
+            self.world.log.starts.update(self.world.group.committed)
 
     def lose_offset(self) -> None:
         committed = self.world.group.committed
         if committed:
-            self.tell("offset lost")
             self.offsets_lost = True
-            del committed[self.rng.choice(list(committed))]
+            partition = self.rng.choice(list(committed))
+            if self.rng.random() < 0.5 and partition in self.world.group.before:
+                self.tell("offset went back")
+                committed[partition] = self.world.group.before[partition]
+            else:
+                self.tell("offset lost")
+                del committed[partition]
             self.kill_all()
 
     def land_in_flight(self) -> None:
@@ -260,7 +265,12 @@ class Schedule:
         if fate < 0.86:
             worker.answer(operation.take_effect())
         elif fate < 0.90:
-            self.tell("no effect, no answer")
+            if self.rng.random() < 0.5:
+                self.tell("no effect, no answer")
+            else:
+                self.tell("a late effect, no answer")
+                atoms = operation.atoms
+                self.in_flight.append(lambda: [atom() for atom in atoms])
             worker.fail()
         elif fate < 0.94:
             self.tell("effect, no answer")
@@ -332,6 +342,6 @@ class Schedule:
                 return f"below the truth: {missing}, stored {[stored.get(k) for k in missing]}"
             if strange := {p for p in seen if p[0] == partition} - truth.refused:
                 return f"refused, but must be counted: {strange}"
-        if self.refused and not self.offsets_lost:
+        if self.refused:
             return f"refused for ever: {last.refusal}"
         return None

@@ -14,7 +14,7 @@ from tests.simulation.world import World
 def problems_from(seed: int, schedules: int) -> list[tuple[int, str]]:
     """Each with its seed, which plays the same schedule again."""
     return [
-        problem for first in range(seed, seed + schedules, CHUNK) for problem in run_chunk(first)[2]
+        problem for first in range(seed, seed + schedules, CHUNK) for problem in run_chunk(first)[1]
     ]
 
 
@@ -68,10 +68,7 @@ def test_the_same_seed_plays_the_same_schedule() -> None:
     assert one.world.changelog.partitions == two.world.changelog.partitions
 
 
-def test_a_lost_offset_ends_in_a_refusal_and_never_in_a_wrong_count() -> None:
-    lost = [
-        schedule for seed in range(0, 1_600, 8) if (schedule := Schedule(seed).run()).offsets_lost
-    ]
+def test_an_offset_that_is_lost_or_goes_back_costs_nothing() -> None:
+    lost = [s for seed in range(0, 1_600, 8) if (s := Schedule(seed).run()).offsets_lost]
     assert len(lost) > 20
-    assert any(schedule.refused for schedule in lost)
-    assert all(schedule.problem is None for schedule in lost)
+    assert not any(schedule.refused or schedule.problem for schedule in lost)

@@ -29,11 +29,11 @@ def no_guard() -> Iterator[None]:
     """Rows are counted into a cell that has them already."""
     real = SlotCells.add
 
-    def add(self: SlotCells, key: str, delta: int, offset: int, change: int) -> None:
+    def add(self: SlotCells, key: str, delta: int, offset: int, change: int) -> bool:
         row = self._index.get(key)
         if row is not None:
             self._through[row] = -1
-        real(self, key, delta, offset, change)
+        return real(self, key, delta, offset, change)
 
     with patch.object(SlotCells, "add", add):
         yield
@@ -136,20 +136,22 @@ def changelog_before_clickhouse() -> Iterator[None]:
 
 @contextmanager
 def sentence_1_log_time_from_any_position() -> Iterator[None]:
-    """Log time is the latest that was stored, not that of the committed offset."""
-    real = RecoveredShard.resume
+    """Log time is the latest that was stored, not that of the offset at which counting goes on."""
+    real_position, real_resume = RecoveredShard.position, RecoveredShard.resume
 
-    def resume(self: RecoveredShard, committed: int) -> Shard:
-        made = real(self, committed)
-        times = [
-            changelog._decode_position(value).log_ms
-            for key, value in self._records.items()
-            if value is not None and self._decode_key(key)[0] == "position"
-        ]
-        made.log_ms = max(times)
+    def position(self: RecoveredShard, committed: int | None) -> int | None:
+        offsets = {offset for offset, _, _ in self._parsed().positions}
+        return committed if committed in offsets else real_position(self, committed)
+
+    def resume(self: RecoveredShard, at: int) -> Shard:
+        made = real_resume(self, at)
+        made.log_ms = max(value.log_ms for _, _, value in self._parsed().positions)
         return made
 
-    with patch.object(RecoveredShard, "resume", resume):
+    with (
+        patch.object(RecoveredShard, "position", position),
+        patch.object(RecoveredShard, "resume", resume),
+    ):
         yield
 
 
@@ -206,8 +208,8 @@ def sentence_4_reading_to_the_first_highwater() -> Iterator[None]:
 
 
 @contextmanager
-def sentence_5_tombstones_before_the_commit() -> Iterator[None]:
-    """Closed slots, ids and old positions are forgotten before the commit that allows it."""
+def sentence_5_tombstones_before_the_position() -> Iterator[None]:
+    """Closed slots, ids and old positions are forgotten before the position that allows it."""
     real = Checkpointer._let_go
 
     async def early(self: Checkpointer) -> None:
@@ -215,9 +217,9 @@ def sentence_5_tombstones_before_the_commit() -> Iterator[None]:
         await self._flush(moments)
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
-            records = changelog.checkpoint_records(moment.snapshot, generation)
-            await self._changelog.append(moment.owned.shard.partition, records)
+            records = list(changelog.checkpoint_records(moment.snapshot, generation))
             await real(self, moment, generation)
+            await self._changelog.append(moment.owned.shard.partition, records)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
         if positions:
             await self._commit(positions, generation)
@@ -241,10 +243,35 @@ def sentence_6_confirmed_though_changed_since() -> Iterator[None]:
 def sentence_7_from_the_start_without_an_offset() -> Iterator[None]:
     """A build whose offset was lost counts from the log's start."""
 
-    def begin(self: RecoveredShard, start: int) -> Shard:
-        return Shard(self.partition, start)
+    real = RecoveredShard.position
 
-    with patch.object(RecoveredShard, "begin", begin):
+    def position(self: RecoveredShard, committed: int | None) -> int | None:
+        return None if committed is None else real(self, committed)
+
+    with (
+        patch.object(RecoveredShard, "position", position),
+        patch.object(RecoveredShard, "is_new", lambda _self: True),
+    ):
+        yield
+
+
+@contextmanager
+def resuming_at_the_committed_offset_alone() -> Iterator[None]:
+    """A committed offset that went back finds its position forgotten."""
+    real = RecoveredShard.resume
+
+    def position(_self: RecoveredShard, committed: int | None) -> int | None:
+        return committed
+
+    def resume(self: RecoveredShard, at: int) -> Shard:
+        if not any(offset == at for offset, _, _ in self._parsed().positions):
+            self.refuse(at)
+        return real(self, at)
+
+    with (
+        patch.object(RecoveredShard, "position", position),
+        patch.object(RecoveredShard, "resume", resume),
+    ):
         yield
 
 
@@ -385,9 +412,10 @@ VARIANTS: list[Variant] = [
     sentence_2_memory_is_kept,
     sentence_3_tombstones_before_the_rewrite,
     sentence_4_reading_to_the_first_highwater,
-    sentence_5_tombstones_before_the_commit,
+    sentence_5_tombstones_before_the_position,
     sentence_6_confirmed_though_changed_since,
     sentence_7_from_the_start_without_an_offset,
+    resuming_at_the_committed_offset_alone,
     sentence_8_ids_without_their_place,
     sentence_8_ids_past_the_committed_offset,
     sentence_8_horizon_not_applied_again,

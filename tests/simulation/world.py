@@ -149,10 +149,12 @@ class Group:
     owners: dict[int, int] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=dict)
     preparing: bool = False
+    before: dict[int, int] = field(default_factory=dict)
 
     def commit(self, positions: Mapping[int, int], generation: int) -> bool:
         if generation != self.generation:
             return False
+        self.before.update({p: self.committed[p] for p in positions if p in self.committed})
         self.committed.update(positions)
         return True
 

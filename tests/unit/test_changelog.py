@@ -12,7 +12,7 @@ from pipeline.changelog import (
     position_record,
     tombstones,
 )
-from pipeline.errors import OperatorError, TryAgainError
+from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import BatchMark, Row, Shard
@@ -88,24 +88,28 @@ def test_log_time_is_that_of_exactly_the_committed_offset() -> None:
     assert (shard.position, shard.log_ms) == (10, SLOT + 1)
 
 
-def test_a_committed_offset_without_its_position_record_is_refused() -> None:
-    with pytest.raises(OperatorError, match="committed at offset 15"):
-        recovered(position(10, SLOT, 1)).resume(15)
+def test_a_committed_offset_past_every_position_has_none_to_go_on_at() -> None:
+    found = recovered(position(10, SLOT, 1))
+    assert found.position(15) is None
+    with pytest.raises(ShardRefusedError, match="committed at offset 15"):
+        found.refuse(15)
 
 
-def test_cells_without_a_committed_offset_are_refused() -> None:
-    with pytest.raises(OperatorError, match="would count twice"):
-        recovered(cell(1, 1, 1)).begin(0)
+def test_recovery_goes_on_at_the_greatest_position_committed_or_not() -> None:
+    found = recovered(position(10, SLOT, 1), position(20, SLOT, 1), position(15, SLOT, 2))
+    assert [found.position(committed) for committed in (None, 5, 10, 20)] == [20, 20, 20, 20]
 
 
-def test_a_first_position_whose_commit_was_torn_off_begins_again() -> None:
-    shard = recovered(position(7, 0, 1, batch=None)).begin(7)
-    assert (shard.position, shard.live_cells()) == (7, 0)
+def test_a_greater_incarnation_goes_before_a_greater_offset() -> None:
+    found = recovered(position(100, SLOT, 1), position(3, SLOT, 0, incarnation=1))
+    assert found.position(3) == 3
 
 
-def test_a_lost_offset_is_noticed_even_when_no_cell_is_left() -> None:
-    with pytest.raises(OperatorError, match="would count twice"):
-        recovered(position(7, SLOT, 1)).begin(0)
+def test_a_changelog_with_nothing_in_it_is_new() -> None:
+    assert recovered().is_new()
+    forgotten = cell(1, 1, 1)
+    assert recovered(forgotten, *tombstones([forgotten[0]])).is_new()
+    assert not recovered(position(7, 0, 1, batch=None)).is_new()
 
 
 def test_a_tombstone_forgets_its_generation_only() -> None:
