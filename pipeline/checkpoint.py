@@ -156,21 +156,21 @@ class Checkpointer:
         generation = self.generation
         moments = self._snapshot(checkpoint=True)  # 1
         await self._flush(moments)  # 2
-        reach("checkpoint-flushed")
+        reach("checkpoint-flushed", sum(m.snapshot.uncheckpointed for m in moments))
         if self.generation != generation:
             return
         letters = chain.from_iterable(moment.dead_letters for moment in moments)
         await self._changelog.append_dead_letters(letters)  # 3
-        reach("checkpoint-dead-letters")
+        reach("checkpoint-dead-letters", sum(m.snapshot.uncheckpointed for m in moments))
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
             records = checkpoint_records(moment.snapshot, generation)
             await self._changelog.append(moment.owned.shard.partition, records)  # 4
-            reach("checkpoint-changelog")
+            reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
         if positions and not await self._commit(positions, generation):  # 5
             return
-        reach("checkpoint-committed")
+        reach("checkpoint-committed", sum(m.snapshot.uncheckpointed for m in moments))
         for moment in moments:
             await self._let_go(moment, generation)
 
@@ -184,9 +184,10 @@ class Checkpointer:
         if not moments:
             return
         snapshots = [moment.snapshot for moment in moments]
-        reach("flush-cells")
+        unflushed = sum(snapshot.unflushed for snapshot in snapshots)
+        reach("flush-cells", unflushed)
         await self._sink.write_cells(snapshots)
-        reach("flush-positions")
+        reach("flush-positions", unflushed)
         for snapshot in snapshots:
             snapshot.confirm("flush")
         now_ms = self._clock.now_ms()

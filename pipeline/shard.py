@@ -61,6 +61,16 @@ class ShardSnapshot:
     new_ids: list[Occurrence]
     old_ids: list[Occurrence]
 
+    @property
+    def unflushed(self) -> int:
+        """How many cells ClickHouse did not have."""
+        return sum(len(part.rows) for part in self.flush)
+
+    @property
+    def uncheckpointed(self) -> int:
+        """How many cells the changelog did not have."""
+        return sum(len(part.rows) for part in self.checkpoint)
+
     def confirm(self, purpose: Purpose) -> None:
         """What the snapshot holds for `purpose` is stored."""
         for part in self.flush if purpose == "flush" else self.checkpoint:

@@ -107,10 +107,9 @@ def tally_up(folder: Path) -> Iterator[RunningTally]:
 @contextmanager
 def tally_on(broker: HasBootstrap, folder: Path, workers: int = 1) -> Iterator[RunningTally]:
     """The embedded ClickHouse and workers on a given broker, each a process of its own."""
-    door = [sys.executable, "-m", "pipeline.embedded.clickhouse", "--data", folder / "clickhouse"]
-    with Process(
-        [*door, "--host", "127.0.0.1", "--port", "0"], output_path=folder / "clickhouse.txt"
-    ) as clickhouse:
+    door = [sys.executable, "-m", "pipeline.embedded.clickhouse", "--host", "127.0.0.1"]
+    door += ["--port", "0", "--data", str(folder / "clickhouse")]
+    with Process(door, output_path=folder / "clickhouse.txt") as clickhouse:
         ready = clickhouse.wait_for_line(r"^clickhouse ready on (\S+)$", timeout_s=START_TIMEOUT_S)
         tally = RunningTally(broker.bootstrap, f"http://{ready.group(1)}")
         try:

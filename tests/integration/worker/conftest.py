@@ -1,0 +1,61 @@
+"""Real workers, killed and frozen, on the embedded log and on a real Apache Kafka.
+
+Scenarios wait for time-outs far more than they compute, so those of all selected tests run side by
+side on one broker, each in a thread and in a build of its own; a test then asks for its outcome.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import cast
+
+import pytest
+
+from tests.integration.worker.scenarios import Scenario, scenario_of
+from tests.integration.worker.site import Site, fresh_site
+from tests.kit.kafka import require_kafka
+
+OUTCOME_TIMEOUT_S = 1800
+"""Longer than any test's own time-out, which is the one that holds."""
+
+
+@pytest.fixture(
+    scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
+)
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    """One broker and one ClickHouse for all scenarios that leave the log whole."""
+    if request.param == "kafka":
+        require_kafka()
+    with fresh_site(request.param, tmp_path_factory.mktemp(f"site-{request.param}")) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """A new seed each time."""
+    return random.SystemRandom().randrange(1 << 32)
+
+
+@pytest.fixture(scope="session")
+def running(
+    request: pytest.FixtureRequest, site: Site, seed: int
+) -> Iterator[Mapping[Scenario, "Future[None]"]]:
+    """The scenarios of all selected tests, started at once."""
+    functions = [
+        item.function for item in request.session.items if isinstance(item, pytest.Function)
+    ]
+    scenarios = {found for function in functions if (found := scenario_of(function)) is not None}
+    with ThreadPoolExecutor(max_workers=max(1, len(scenarios))) as threads:
+        yield {scenario: threads.submit(scenario, site, seed) for scenario in scenarios}
+
+
+@pytest.fixture
+def outcome(
+    request: pytest.FixtureRequest, running: Mapping[Scenario, "Future[None]"], seed: int
+) -> Callable[[], None]:
+    """Waits for this test's scenario and raises what it raised. A failure shows the seed."""
+    print(f"seed {seed}")
+    mine = running[cast("Scenario", scenario_of(request.function))]
+    return lambda: mine.result(OUTCOME_TIMEOUT_S)

@@ -1,0 +1,131 @@
+"""A log that is not the one that was counted is named, and nothing is counted from it."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+)
+
+from tests.integration.worker.events import PARTITIONS, Messages
+from tests.integration.worker.offsets import group_of, log_ends
+from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.site import Site, fresh_site, make_topic
+from tests.integration.worker.stream import TOPIC, Sender
+from tests.kit.processes import Process, wait_until
+from tests.kit.tally import TALLY
+
+pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+
+FAMILY = "other-log"
+RECORDS = 400
+KEPT, LOST = 1, 2
+"""The build whose offsets outlive the log, and the build that loses them with it."""
+
+
+def make_the_log_anew(site: Site, seed: int) -> None:
+    """On a site of its own: count, make the topic anew, and offer first a shorter log, then one of
+    the same length, then accept it."""
+    with fresh_site(site.broker.name, site.folder / "other-log") as own:
+        sender = Sender(own.kafka)
+        count_into_both(own, sender, Messages(FAMILY, seed))
+        before = own.counts(KEPT, FAMILY)
+        counted = log_ends(own.kafka)
+        make_topic_anew(own)
+        messages = Messages(FAMILY, seed + 1)
+        send(sender, messages, RECORDS // 8)
+        # Brokers forget the offsets of a topic with the topic; the changelog still knows them.
+        refuse(own, LOST, "ends at")
+        accept(own, LOST)
+        put_offsets_back(own, KEPT, counted)
+        refuse(own, KEPT, "ends at")
+        fill_up(sender, messages, own, counted)
+        assert log_ends(own.kafka) == counted
+        refuse(own, KEPT, "another record batch")
+        assert own.counts(KEPT, FAMILY) == own.counts(LOST, FAMILY) == before
+        accept(own, KEPT)
+        count_into_both(own, sender, messages)
+
+
+@proved_by(make_the_log_anew)
+def test_another_log_is_named_and_counted_on_top_of_the_old_counts_once_accepted(
+    outcome: Callable[[], None],
+) -> None:
+    outcome()
+
+
+def count_into_both(site: Site, sender: Sender, messages: Messages) -> None:
+    """A worker for each build counts what is there and some more; both must be exact."""
+    workers = [site.start_worker(build) for build in (KEPT, LOST)]
+    for worker in workers:
+        worker.wait_ready()
+    send(sender, messages, RECORDS)
+    for build in (KEPT, LOST):
+        site.settle(build)
+        site.expect(build, FAMILY, sender)
+    site.stop(workers)
+
+
+def send(sender: Sender, messages: Messages, count: int) -> None:
+    """Send so many messages and wait until all are stored."""
+    for _ in range(count):
+        sender.send(messages.next(int(time.time() * 1000)))
+    sender.flush()
+
+
+def fill_up(sender: Sender, messages: Messages, site: Site, ends: list[int]) -> None:
+    """Send until every partition holds as many records as before."""
+    now = log_ends(site.kafka)
+    left = [end - at for end, at in zip(ends, now, strict=True)]
+    assert all(count > 0 for count in left), (now, ends)
+    while any(left):
+        message = messages.next(int(time.time() * 1000))
+        if left[message.partition]:
+            left[message.partition] -= 1
+            sender.send(message)
+    sender.flush()
+
+
+def refuse(site: Site, build: int, why: str) -> None:
+    """The build's next worker must end with exit code 1 and say why and what to do."""
+    worker = site.start_worker(build)
+    assert worker.wait(timeout_s=60) == 1, worker.output()
+    output = worker.output()
+    assert why in output, output
+    assert "tally accept-log" in output, output
+
+
+def accept(site: Site, build: int) -> None:
+    """Tell Tally that this log is the one to go on with."""
+    env = {**site.tally.env, "TALLY_BUILD": str(build)}
+    path = site.folder / f"accept-{build}.txt"
+    with Process([*TALLY, "accept-log"], output_path=path, env=env) as command:
+        assert command.wait(timeout_s=60) == 0, command.output()
+
+
+def put_offsets_back(site: Site, build: int, offsets: list[int]) -> None:
+    """Commit offsets as they were, as if the log had been truncated and not deleted."""
+    places = [TopicPartition(TOPIC, number, at) for number, at in enumerate(offsets)]
+    request = ConsumerGroupTopicPartitions(group_of(build), places)
+    admin = AdminClient({"bootstrap.servers": site.kafka, "log_level": 0})
+    admin.alter_consumer_group_offsets([request])[group_of(build)].result(timeout=20)
+
+
+def make_topic_anew(site: Site) -> None:
+    """Delete the topic, wait until it is gone, and make it as it was."""
+    admin = AdminClient({"bootstrap.servers": site.kafka, "log_level": 0})
+    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+    wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic is gone")
+    make_topic(site.kafka)
+    wait_until(
+        lambda: len(partition_ids(admin)) == PARTITIONS,
+        "the topic is back",
+    )
+
+
+def partition_ids(admin: AdminClient) -> list[int]:
+    """The partitions the topic has by now: metadata follow its creation with a delay."""
+    topic = admin.list_topics(timeout=20).topics.get(TOPIC)
+    return [] if topic is None else list(topic.partitions)
