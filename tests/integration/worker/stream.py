@@ -28,6 +28,10 @@ class Sender:
     _producer: Producer = field(init=False)
 
     def __post_init__(self) -> None:
+        self.connect()
+
+    def connect(self) -> None:
+        """Begin with a new producer, which knows nothing of an earlier topic of the same name."""
         settings: dict[str, Any] = {
             "bootstrap.servers": self.kafka,
             "enable.idempotence": True,
