@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.simulation.truth import (
     SLOT_MS,
@@ -15,7 +16,7 @@ from tests.simulation.truth import (
     count,
 )
 from tests.simulation.worker import SimWorker
-from tests.simulation.world import Log, World
+from tests.simulation.world import Log, Operation, World
 
 T0 = 1_760_000_400_000
 MINUTE_MS = 60_000
@@ -269,8 +270,7 @@ class Schedule:
                 self.tell("no effect, no answer")
             else:
                 self.tell("a late effect, no answer")
-                atoms = operation.atoms
-                self.in_flight.append(lambda: [atom() for atom in atoms])
+                self.delay(operation)
             worker.fail()
         elif fate < 0.94:
             self.tell("effect, no answer")
@@ -286,6 +286,15 @@ class Schedule:
             self.tell(f"death at {operation.name}")
             worker.die()
             self.replace_worker()
+
+    def delay(self, operation: Operation[Any]) -> None:
+        """It lands later, though its sender lives on and does other things meanwhile.
+
+        Not so an append: an idempotent producer's batches are stored in their order or not at all.
+        """
+        atoms = operation.atoms
+        if operation.name != "append":
+            self.in_flight.append(lambda: [atom() for atom in atoms])
 
     # The end
 
