@@ -88,8 +88,14 @@ class LogAcceptor:
             since_ms = shard.last_batch.timestamp_ms + 1
             found = await self._reader.offset_at(topics.INCREMENTS, partition, since_ms)
             start = end if found is None else found
-        anew = Shard(partition, start, shard.log_ms, shard.incarnation + 1, shard.rules)
-        anew.replica = shard.replica
+        anew = Shard(
+            partition,
+            start,
+            shard.log_ms,
+            shard.incarnation + 1,
+            shard.rules,
+            replica=shard.replica,
+        )
         record = position_record(anew.snapshot(checkpoint=False), _GENERATION)
         await self._changelog.append(partition, [record])
         self._commit(partition, start)
@@ -114,13 +120,10 @@ class LogAcceptor:
         try:
             futures = self._admin.alter_consumer_group_offsets(request)
             [done] = futures[self._group].result(timeout=_TIMEOUT_S).topic_partitions
+            if done.error is not None:
+                raise KafkaException(done.error)
         except KafkaException as error:
             raise OperatorError(
                 f"the offset of shard {partition} cannot be set: stop all workers of this build "
                 f"first, and wait ten seconds if one was killed ({error})"
             ) from error
-        if done.error is not None:
-            raise OperatorError(
-                f"the offset of shard {partition} cannot be set: stop all workers of this build "
-                f"first, and wait ten seconds if one was killed ({done.error})"
-            )

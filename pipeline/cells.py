@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.events import DELTA_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,7 +38,6 @@ Purpose = Literal["flush", "checkpoint"]
 CELL_MAX = 2**63 - 1
 """What p and n can be at most. A row that would pass it is refused, in log order."""
 
-DELTA_MAX = 2**40
 ROWS_MAX = 2**20
 assert ROWS_MAX * DELTA_MAX <= CELL_MAX, "the sum of one absorption cannot overflow"
 

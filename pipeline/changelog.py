@@ -131,6 +131,8 @@ class _Parsed(NamedTuple):
     cells: list[CellFields]
     ids: list[IdFields]
     positions: list[tuple[int, int, PositionValue]]
+    written: list[tuple[int, bytes]]
+    """The generation and the key of every cell and position."""
 
 
 @dataclass(slots=True)
@@ -141,6 +143,7 @@ class RecoveredShard:
     first_offset: int | None = None
     next_offset: int | None = None
     _records: dict[bytes, bytes | None] = field(default_factory=dict)
+    _known: _Parsed | None = None
 
     def add(self, start: int, next_offset: int, records: Records) -> None:
         """Take what the changelog holds from `start` up to `next_offset`; tombstones forget.
@@ -163,6 +166,7 @@ class RecoveredShard:
             )
         keys = cast("list[bytes]", records.keys)
         self._records.update(zip(keys, records.values, strict=True))
+        self._known = None
 
     def position(self, committed: int | None) -> int | None:
         """Where to go on: the greatest offset the changelog knows at or after the committed one.
@@ -217,28 +221,27 @@ class RecoveredShard:
 
     def keys_of_others(self, generation: int) -> list[bytes]:
         """What other generations wrote: unneeded once a commit of this one is confirmed."""
-        return [
-            key
-            for key, value in self._records.items()
-            if value is not None
-            and (fields := self._decode_key(key))[0] != _ID
-            and fields[-1] != generation
-        ]
+        return [key for writer, key in self._parsed().written if writer != generation]
 
     def _parsed(self) -> _Parsed:
-        """All records by kind. Tombstones are left out."""
-        found = _Parsed([], [], [])
-        for key, value in self._records.items():
-            if value is None:
-                continue
-            kind, *rest = self._decode_key(key)
-            if kind == _CELL:
-                found.cells.append((*rest, *_decode.decode(value)))
-            elif kind == _ID:
-                found.ids.append((*rest, _decode.decode(value)[0]))
-            else:
-                found.positions.append((*rest, _decode_position(value)))
-        return found
+        """All records by kind, read once. Tombstones are left out."""
+        if self._known is None:
+            self._known = _Parsed([], [], [], [])
+            for key, value in self._records.items():
+                if value is not None:
+                    self._sort(self._known, key, value)
+        return self._known
+
+    def _sort(self, known: _Parsed, key: bytes, value: bytes) -> None:
+        kind, *rest = self._decode_key(key)
+        if kind == _ID:
+            known.ids.append((*rest, _decode.decode(value)[0]))
+            return
+        if kind == _CELL:
+            known.cells.append((*rest, *_decode.decode(value)))
+        else:
+            known.positions.append((*rest, _decode_position(value)))
+        known.written.append((rest[-1], key))
 
     def _decode_key(self, key: bytes) -> list[Any]:
         version, *rest = _decode.decode(key)

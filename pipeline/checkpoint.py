@@ -126,7 +126,7 @@ class Checkpointer:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
         record = position_record(shard.snapshot(checkpoint=False), generation)
         await self._changelog.append(shard.partition, [record])
-        return await self._commit({shard.partition: shard.position}, generation)
+        return await self.commit(shard, generation)
 
     async def commit(self, shard: Shard, generation: int) -> bool:
         """Commit a position that the changelog has already."""

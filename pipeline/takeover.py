@@ -1,4 +1,4 @@
-"""Taking over partitions after a rebalance: shards as of the committed offset, whoever had them.
+"""Taking over partitions after a rebalance: shards as the changelog has them, whoever had them.
 
 No clock and no event loop of its own: it awaits what it is given, so the simulation runs it too.
 """

@@ -5,14 +5,14 @@ To add a part, add it to a stage in `stages`; what it needs from others is in it
 
 import asyncio
 import contextlib
-import fcntl
 import http.client
 import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,7 @@ from typing import Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from pipeline import claim
 from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
@@ -141,31 +142,14 @@ def _pings(host: str, port: int) -> bool:
         connection.close()
 
 
-@contextlib.contextmanager
-def claimed(data: Path) -> Iterator[None]:
-    """Holds the folder for this process, making it if need be; raises OperatorError if it cannot.
-
-    The kernel frees the lock with the process, however it ends. The lock file stays: removing it
-    would let two processes hold locks on two files of the same name.
-    """
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        file = (data / "lock").open("a+")
-    except OSError as error:
-        raise OperatorError(f"cannot use {data} ({error.strerror}): choose --data") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "another"
-            raise OperatorError(
-                f"{data} is in use by process {holder}: stop it, or choose another with --data"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
+def claimed(data: Path) -> AbstractContextManager[None]:
+    """Holds the folder for this process; raises OperatorError, on entering, if it cannot."""
+    return claim.claimed(
+        data,
+        "lock",
+        unusable=f"cannot use {data} ({{why}}): choose --data",
+        in_use=f"{data} is in use by process {{holder}}: stop it, or choose another with --data",
+    )
 
 
 async def choose_addresses(options: UpOptions, clock: Clock) -> Addresses:

@@ -2,16 +2,14 @@
 
 import argparse
 import asyncio
-import fcntl
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from aiohttp import web
 
+from pipeline.claim import claimed
 from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
 
@@ -27,34 +25,20 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=18123, help="0 takes any free port")
     options = parser.parse_args()
     try:
-        with claimed(options.data):
+        # The engine has a lock of its own, but it complains on stderr in several lines, and only
+        # after having loaded for a second.
+        with claimed(
+            options.data,
+            "door.lock",
+            unusable=f"cannot use {options.data}: {{why}}; give another --data",
+            in_use=f"{options.data} is in use by another ClickHouse; "
+            "stop it or give another --data",
+        ):
             asyncio.run(serve(options.data, options.host, options.port))
     except OperatorError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
         return 1
     return 0
-
-
-@contextmanager
-def claimed(data: Path) -> Iterator[None]:
-    """Holds the folder for this process; the lock dies with it, however it dies.
-
-    The engine has a lock of its own, but it complains on stderr in several lines, and only after
-    having loaded for a second.
-    """
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        lock = (data / "door.lock").open("w")
-    except OSError as error:
-        raise OperatorError(f"cannot use {data}: {error.strerror}; give another --data") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OperatorError(
-                f"{data} is in use by another ClickHouse; stop it or give another --data"
-            ) from None
-        yield
 
 
 async def serve(data: Path, host: str, port: int) -> None:

@@ -2,16 +2,13 @@
 
 import argparse
 import asyncio
-import contextlib
-import fcntl
 import logging
-import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.claim import claimed
 from pipeline.clock import SystemClock
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
@@ -35,27 +32,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="when records are forced to the disk: each second, or before each acknowledgement",
     )
     return parser.parse_args(arguments)
-
-
-@contextlib.contextmanager
-def own_folder(folder: Path) -> Iterator[None]:
-    """The folder is ours alone; raises OperatorError when another process has it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise OperatorError(f"cannot use {folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
-        raise OperatorError(
-            f"{folder} is in use by another log: stop it, or choose another folder"
-        ) from error
-    try:
-        yield
-    finally:
-        os.close(fd)
 
 
 def raise_file_limit() -> int:
@@ -108,7 +84,12 @@ def main() -> int:
     # A thread that compacts must hand over to the one that answers often, not 200 times a second.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        with own_folder(options.data):
+        with claimed(
+            options.data,
+            "lock",
+            unusable=f"cannot use {options.data}: {{why}}",
+            in_use=f"{options.data} is in use by another log: stop it, or choose another folder",
+        ):
             asyncio.run(serve(options))
     except OperatorError as error:
         sys.stderr.write(f"{error}\n")
