@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.kit.processes import wait_until
+
 PATIENCE_S = 40.0
 
 
@@ -26,5 +28,4 @@ def waits(holds: Callable[[], object], what: str) -> Iterator[float]:
 
 def eventually(holds: Callable[[], object], what: str) -> None:
     """Block until it holds; fail the test when that takes too long."""
-    for pause_s in waits(holds, what):
-        time.sleep(pause_s)
+    wait_until(holds, what, timeout_s=PATIENCE_S)
