@@ -59,7 +59,7 @@ def fill_shard(cells: int) -> Shard:
             schema=COLUMNS,
         )
         values = [b""] * count  # were decoded already
-        absorb(shard, _as_fetch([None] * count, values, start), Decoded(columns, [], []))
+        absorb(shard, _as_fetch([None] * count, values, start), Decoded(columns, [], [], {}))
     return shard
 
 

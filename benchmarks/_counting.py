@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.changelog import ChangelogRecord, RecoveredShard, checkpoint_records
+from pipeline.changelog import ChangelogRecord, checkpoint_records
 from pipeline.decode import Decoded, decode
+from pipeline.recovery import RecoveredShard
+from pipeline.shard import Fetched
 
 if TYPE_CHECKING:
     from pipeline.shard import Shard, ShardSnapshot
@@ -17,9 +19,8 @@ GENERATION = 1
 def absorb(shard: Shard, records: Records, decoded: Decoded) -> None:
     """Count a decoded fetch as a worker does. Raises AssertionError if a row was refused."""
     next_offset = int(records.offsets[-1]) + 1
-    misplaced = shard.absorb_columns(
-        decoded.columns, records.offsets, records.timestamps_ms, [], next_offset
-    )
+    fetched = Fetched(records.offsets, records.timestamps_ms, next_offset)
+    misplaced = shard.absorb_columns(decoded.columns, fetched)
     assert not misplaced
     assert not decoded.refused
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from pipeline import topics
-from pipeline.changelog import RecoveredShard, position_record
+from pipeline.changelog import position_record
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
+from pipeline.recovery import RecoveredShard
+from pipeline.rules import RULES_KIND, CountingRules
 from pipeline.shard import Shard
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class LogAcceptor:
         Raises OperatorError while workers run, TryAgainError when Kafka is away.
         """
         accepted = []
+        rules = CountingRules()
         committed = self._committed()
         for partition in range(self._partitions):
             found = RecoveredShard(partition)
@@ -78,6 +81,10 @@ class LogAcceptor:
                 await self._recovery.check(shard)
             except ShardRefusedError as error:
                 accepted.append(await self._begin_anew(shard, error.reason))
+                rules = shard.rules if shard.rules.supersedes(rules) else rules
+        if rules.version:
+            # Shards keep their rules, but a log that was made anew has none for later builds.
+            await self._changelog.append_control(topics.INCREMENTS, RULES_KIND, rules.bytes)
         return accepted
 
     async def _begin_anew(self, shard: Shard, reason: str) -> Accepted:

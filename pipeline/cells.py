@@ -19,12 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.caps import Opened
 from schemas.events import DELTA_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from pipeline.rules import CountingRules
 
     Int64Column: TypeAlias = NDArray[np.int64]
 
@@ -41,6 +44,10 @@ CELL_MAX = 2**63 - 1
 ROWS_MAX = 2**20
 assert ROWS_MAX * DELTA_MAX <= CELL_MAX, "the sum of one absorption cannot overflow"
 
+ROW_COLUMNS = ("counter", "region", "window_ms", "p", "n", "offset", "duplicates")
+"""What `absorb` needs of each row; the last may be left out when there are none."""
+
+_SUMS = [("p", "sum"), ("n", "sum"), ("offset", "max"), ("offset", "min"), ("duplicates", "sum")]
 _INITIAL_ROWS = 64
 
 
@@ -71,6 +78,10 @@ class CellValues:
     p: Int64Column
     n: Int64Column
     through: Int64Column
+    first: Int64Column
+    """The offset that opened the cell. A cell whose `first` is not reached is not open yet."""
+    duplicates: Int64Column
+    """How many increments were skipped here because their id had been counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +106,12 @@ class SlotCells:
         self.slot_ms = slot_ms
         self._index: dict[str, int] = {}
         self._keys: list[str] = []
+        self.opened = Opened()
         self._p = _zeros(_INITIAL_ROWS)
         self._n = _zeros(_INITIAL_ROWS)
         self._through = _zeros(_INITIAL_ROWS)
+        self._first = _zeros(_INITIAL_ROWS)
+        self._duplicates = _zeros(_INITIAL_ROWS)
         # A change is numbered by its shard. A cell is dirty for a purpose while the change it last
         # saw is newer than the change that was last confirmed for that purpose.
         self._changed = _zeros(_INITIAL_ROWS)
@@ -109,41 +123,49 @@ class SlotCells:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def absorb(self, rows: pa.Table, change: int, *, guard: bool) -> bool:
-        """Count `rows` (counter, region, window_ms, p, n, offset; in log order) into their cells.
+    def absorb(self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool) -> bool:
+        """Count `rows` (see ROW_COLUMNS; in log order) into their cells.
 
         With `guard`, rows at or below their cell's `through` are skipped; without it the caller
         promises that no cell here has seen any of them. `change` is greater than every one before.
-        Returns False, having counted nothing, if a cell would overflow; `add` tells which row does.
+        Returns False, having counted nothing, if a cell would overflow or a family would open more
+        cells than it may; `add` row by row tells which rows those are.
         """
         if rows.num_rows > ROWS_MAX:
             return False
+        touched = _distinct(rows) if guard else {}
         if guard:
             rows = self._unseen(rows)
         groups = rows.group_by(["counter", "region", "window_ms"], use_threads=False).aggregate(
-            [("p", "sum"), ("n", "sum"), ("offset", "max")]
+            _SUMS if "duplicates" in rows.column_names else _SUMS[:-1]
         )
-        if groups.num_rows == 0:
-            return True
         keys = key_texts(groups["counter"], groups["region"], groups["window_ms"])
-        at = self._rows_for(keys)
+        at = self._find(keys)
         p, n = groups["p_sum"].to_numpy(), groups["n_sum"].to_numpy()
-        if (self._p[at] > CELL_MAX - p).any() or (self._n[at] > CELL_MAX - n).any():
+        if self._overflows(at, p, n) or not (
+            self.opened.reach(touched, self._index, rules)
+            if guard
+            else self.opened.admit(groups["counter"], at < 0, rules)
+        ):
             return False
+        self._open(keys, at, groups["offset_min"].to_numpy())
         self._p[at] += p
         self._n[at] += n
         self._through[at] = np.maximum(self._through[at], groups["offset_max"].to_numpy())
         self._changed[at] = change
+        if "duplicates" in rows.column_names:
+            self._duplicates[at] += groups["duplicates_sum"].to_numpy()
         return True
 
     def add(self, key: str, delta: int, offset: int, change: int) -> bool:
         """Count one row, as `absorb` with a guard does; cheaper than a table for a few rows.
 
+        A delta of 0 is a duplicate. Whether a new cell may be opened is the caller's to ask.
         Returns False, having counted nothing, if the cell would overflow.
         """
         row = self._index.get(key)
         if row is None:
-            [row] = self._rows_for([key]).tolist()
+            row = self._open_one(key, offset)
         elif offset < self._through[row] or (
             offset == self._through[row] and self._changed[row] != change
         ):
@@ -152,24 +174,43 @@ class SlotCells:
         if column[row] > CELL_MAX - abs(delta):
             return False
         column[row] += abs(delta)
+        if not delta:
+            self._duplicates[row] += 1
         self._through[row] = offset
         self._changed[row] = change
         return True
 
-    def restore(self, values: CellValues, change: int) -> None:
-        """Put recovered cells back, dirty for both purposes; the greater `through` wins."""
-        at = self._rows_for(values.keys)
+    def has(self, key: str) -> bool:
+        """Whether the cell is open at the shard's position."""
+        return key in self._index and key not in self.opened.ahead
+
+    def restore(self, values: CellValues, change: int, position: int, rules: CountingRules) -> None:
+        """Put recovered cells back, dirty for both purposes; the greater `through` wins.
+
+        Cells that were opened at or after `position` are ahead of it, and open only in memory.
+        """
+        at = self._find(values.keys)
+        self._open(values.keys, at, values.first)
         newer = values.through >= self._through[at]
         rows = at[newer]
         self._p[rows] = values.p[newer]
         self._n[rows] = values.n[newer]
         self._through[rows] = values.through[newer]
+        self._first[rows] = values.first[newer]
+        self._duplicates[rows] = values.duplicates[newer]
         self._changed[rows] = change
+        self.opened.ahead.update(compress(values.keys, (values.first >= position).tolist()))
+        self.recount(rules)
+
+    def recount(self, rules: CountingRules) -> None:
+        """Count the open cells anew, by the families that `rules` name."""
+        open_keys = (key for key in self._keys if key not in self.opened.ahead)
+        self.opened.recount((CellKey.parse(key).counter for key in open_keys), rules)
 
     def snapshot(self, purpose: Purpose) -> SlotSnapshot:
         """A copy of the cells that are dirty for `purpose`, possibly none."""
         size = len(self._keys)
-        rows = np.flatnonzero(self._changed[:size] > self.confirmed[purpose][:size])
+        rows = (self._changed[:size] > self.confirmed[purpose][:size]).nonzero()[0]
         return SlotSnapshot(self, purpose, rows, self._changed[rows], self._values(rows))
 
     def is_clean(self) -> bool:
@@ -189,29 +230,57 @@ class SlotCells:
 
     def _values(self, rows: Int64Column) -> CellValues:
         keys = list(map(self._keys.__getitem__, rows.tolist()))
-        return CellValues(keys, self._p[rows], self._n[rows], self._through[rows])
+        return CellValues(
+            keys,
+            self._p[rows],
+            self._n[rows],
+            self._through[rows],
+            self._first[rows],
+            self._duplicates[rows],
+        )
 
     def _unseen(self, rows: pa.Table) -> pa.Table:
         keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
-        found = np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
+        found = self._find(keys)
         # Row -1 reads some other cell's value, which the second condition then disregards.
         seen = (rows["offset"].to_numpy() <= self._through[found]) & (found >= 0)
         return rows.filter(pa.array(~seen))
 
-    def _rows_for(self, keys: Sequence[str]) -> Int64Column:
-        """The row of each key (all different); new cells get a row of zeros."""
-        found = np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
-        fresh = found < 0
+    def _find(self, keys: Sequence[str]) -> Int64Column:
+        """The row of each key, -1 for those that have none."""
+        return np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
+
+    def _overflows(self, at: Int64Column, p: Int64Column, n: Int64Column) -> bool:
+        known = at >= 0
+        at = at[known]
+        return bool(
+            (self._p[at] > CELL_MAX - p[known]).any() or (self._n[at] > CELL_MAX - n[known]).any()
+        )
+
+    def _open(self, keys: Sequence[str], at: Int64Column, first: Int64Column) -> None:
+        """Give each key (all different) whose place in `at` is -1 a row of zeros, and its place."""
+        fresh = at < 0
         count = int(np.count_nonzero(fresh))
-        if count:
-            size = len(self._keys)
-            self._reserve(size + count)
-            found[fresh] = np.arange(size, size + count)
-            new_keys = list(compress(keys, fresh.tolist()))
-            self._keys.extend(new_keys)
-            self._index.update(zip(new_keys, range(size, size + count), strict=True))
-            self._through[size : size + count] = -1
-        return found
+        if not count:
+            return
+        size = len(self._keys)
+        self._reserve(size + count)
+        at[fresh] = np.arange(size, size + count)
+        new_keys = list(compress(keys, fresh.tolist()))
+        self._keys.extend(new_keys)
+        self._index.update(zip(new_keys, range(size, size + count), strict=True))
+        self._through[size : size + count] = -1
+        self._first[size : size + count] = first[fresh]
+
+    def _open_one(self, key: str, first: int) -> int:
+        """As `_open`, for a key that has no row, without the price of columns; tells its row."""
+        row = len(self._keys)
+        self._reserve(row + 1)
+        self._keys.append(key)
+        self._index[key] = row
+        self._through[row] = -1
+        self._first[row] = first
+        return row
 
     def _reserve(self, rows: int) -> None:
         capacity = len(self._p)
@@ -222,9 +291,17 @@ class SlotCells:
         self._p = _grown(self._p, capacity)
         self._n = _grown(self._n, capacity)
         self._through = _grown(self._through, capacity)
+        self._first = _grown(self._first, capacity)
+        self._duplicates = _grown(self._duplicates, capacity)
         self._changed = _grown(self._changed, capacity)
         for purpose, column in self.confirmed.items():
             self.confirmed[purpose] = _grown(column, capacity)
+
+
+def _distinct(rows: pa.Table) -> dict[str, str]:
+    """The counter of every cell that the rows are for, by its key."""
+    keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
+    return dict(zip(keys, rows["counter"].to_pylist(), strict=True))
 
 
 def _zeros(rows: int) -> Int64Column:

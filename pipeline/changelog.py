@@ -1,15 +1,17 @@
-"""What the table's changelog holds, and how a shard is recovered from it. Pure.
+"""What the table's changelog holds. Pure.
 
 The changelog is compacted, so the last write of a key wins, and a woken zombie may write last. The
 keys of cells and positions therefore end with the generation of the group in which their writer
 owned the partition: a zombie overwrites its own records only, and recovery takes the greatest
-`through` over generations. An id's record says the same whoever writes it, and needs none.
+`through` over generations. Records of ids and of refused places say the same whoever writes them,
+and need none.
 
-Three kinds of record, in MessagePack, each key beginning with the format's version:
+Four kinds of record, in MessagePack, each key beginning with the format's version:
 
-    cell      [1, "cell", incarnation, slot_ms, cell key, generation]   [p, n, through]
+    cell      [1, "cell", incarnation, slot_ms, cell key, generation]   see CELL_VALUE
     position  [1, "position", offset, generation]                       see PositionValue
     id        [1, "id", incarnation, offset, row, id key]               [log_ms]
+    refused   [1, "refused", incarnation, offset, row, retried_at]      []
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
@@ -18,38 +20,34 @@ disagree.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
-from pipeline.cells import CellValues
-from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
-from pipeline.ids import Occurrence, SeenIds
-from pipeline.rules import parse_rules
-from pipeline.shard import BatchMark, Shard
+from pipeline.refused import NOT_RETRIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pipeline.cells import SlotCells
+    from pipeline.ids import Occurrence
+    from pipeline.refused import RefusedFact
     from pipeline.shard import ShardSnapshot
-    from schemas.records import Records
 
 FORMAT = 1
-_CELL = "cell"
-_POSITION = "position"
-_ID = "id"
+CELL = "cell"
+POSITION = "position"
+ID = "id"
+REFUSED = "refused"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
+_NOTHING = _encode(())
 
 ChangelogRecord = tuple[bytes, bytes | None]
 """Key and value; no value is a tombstone."""
+
+CELL_VALUE = ("p", "n", "through", "first", "duplicates")
+"""The fields of a cell's record."""
 
 
 class PositionValue(msgspec.Struct, array_like=True):
@@ -60,15 +58,13 @@ class PositionValue(msgspec.Struct, array_like=True):
     rules: bytes
     last_batch: tuple[int, int, int] | None
     ids_from: tuple[int, int] | None
+    refused_from: tuple[int, int] | None
     replica: str
-
-
-_decode_position = msgspec.msgpack.Decoder(PositionValue).decode
 
 
 def position_key(offset: int, generation: int) -> bytes:
     """The key of the position record of an offset."""
-    return _encode((FORMAT, _POSITION, offset, generation))
+    return _encode((FORMAT, POSITION, offset, generation))
 
 
 def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord:
@@ -79,6 +75,7 @@ def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord
         snapshot.rules.bytes,
         snapshot.last_batch,
         snapshot.ids_from,
+        snapshot.refused_from,
         snapshot.shard.replica,
     )
     return position_key(snapshot.position, generation), _encode(value)
@@ -89,201 +86,44 @@ def cell_keys(
 ) -> Iterator[bytes]:
     """The changelog keys of a slot's cells."""
     slot_ms = cells.slot_ms
-    return (_encode((FORMAT, _CELL, incarnation, slot_ms, key, generation)) for key in keys)
+    return (_encode((FORMAT, CELL, incarnation, slot_ms, key, generation)) for key in keys)
 
 
 def id_keys(occurrences: Iterable[Occurrence], incarnation: int) -> Iterator[bytes]:
     """The changelog keys of occurrences of ids."""
     return (
-        _encode((FORMAT, _ID, incarnation, one.offset, one.row, one.id_key)) for one in occurrences
+        _encode((FORMAT, ID, incarnation, one.offset, one.row, one.id_key)) for one in occurrences
     )
 
 
+def refused_keys(facts: Iterable[RefusedFact], incarnation: int) -> Iterator[bytes]:
+    """The changelog keys of facts about refused places."""
+    return (_encode((FORMAT, REFUSED, incarnation, *fact)) for fact in facts)
+
+
+def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
+    """The keys of ids and refused places that the shard does not remember any more."""
+    yield from id_keys(snapshot.old_ids, snapshot.incarnation)
+    for fact in snapshot.old_refused:
+        yield from refused_keys((fact, fact._replace(retried_at=NOT_RETRIED)), snapshot.incarnation)
+
+
 def checkpoint_records(snapshot: ShardSnapshot, generation: int) -> Iterator[ChangelogRecord]:
-    """Everything a checkpoint writes: dirty cells, new ids, and the position record last."""
+    """Everything a checkpoint writes: cells, ids, refused places, and the position record last."""
     for part in snapshot.checkpoint:
         values = part.values
-        columns = zip(values.p.tolist(), values.n.tolist(), values.through.tolist(), strict=True)
+        columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)
         keys = cell_keys(part.cells, values.keys, snapshot.incarnation, generation)
         yield from zip(keys, map(_encode, columns), strict=True)
     for key, one in zip(
         id_keys(snapshot.new_ids, snapshot.incarnation), snapshot.new_ids, strict=True
     ):
         yield key, _encode((one.log_ms,))
+    for key in refused_keys(snapshot.new_refused, snapshot.incarnation):
+        yield key, _NOTHING
     yield position_record(snapshot, generation)
 
 
 def tombstones(keys: Iterable[bytes]) -> Iterator[ChangelogRecord]:
     """Records that let compaction forget `keys`."""
     return ((key, None) for key in keys)
-
-
-CellFields = tuple[int, int, str, int, int, int, int]
-"""Incarnation, slot_ms, cell key, generation, p, n, through."""
-
-IdFields = tuple[int, int, int, str, int]
-"""Incarnation, offset, row, id key, log_ms."""
-
-
-class _Parsed(NamedTuple):
-    """The records of a changelog by kind; a position has its offset and generation before it."""
-
-    cells: list[CellFields]
-    ids: list[IdFields]
-    positions: list[tuple[int, int, PositionValue]]
-    written: list[tuple[int, bytes]]
-    """The generation and the key of every cell and position."""
-
-
-@dataclass(slots=True)
-class RecoveredShard:
-    """Gathers one partition's changelog records in log order, then makes its shard of them."""
-
-    partition: int
-    first_offset: int | None = None
-    next_offset: int | None = None
-    _records: dict[bytes, bytes | None] = field(default_factory=dict)
-    _known: _Parsed | None = None
-
-    def add(self, start: int, next_offset: int, records: Records) -> None:
-        """Take what the changelog holds from `start` up to `next_offset`; tombstones forget.
-
-        Raises TryAgainError when this does not follow on what was taken before: a part of the
-        changelog would be missing.
-        """
-        if self.next_offset not in {None, start}:
-            raise TryAgainError(
-                f"the changelog of partition {self.partition} was read with a gap: expected offset "
-                f"{self.next_offset}, got {start}; recovery begins again"
-            )
-        if self.first_offset is None:
-            self.first_offset = start
-        self.next_offset = next_offset
-        if None in records.keys:
-            raise OperatorError(
-                f"the changelog of partition {self.partition} holds a record without a key, "
-                "which Tally never writes; check who else writes to that topic"
-            )
-        keys = cast("list[bytes]", records.keys)
-        self._records.update(zip(keys, records.values, strict=True))
-        self._known = None
-
-    def position(self, committed: int | None) -> int | None:
-        """Where to go on: the greatest offset the changelog knows at or after the committed one.
-
-        A position's cells and ids are written before it, so its shard is complete, committed or
-        not. Going by the changelog, a committed offset that was lost, or that went back, costs
-        nothing. None if there is no such position.
-        """
-        known = [
-            (value.incarnation, offset)
-            for offset, _, value in self._parsed().positions
-            if committed is None or offset >= committed
-        ]
-        return max(known)[1] if known else None
-
-    def resume(self, position: int) -> Shard:
-        """The shard at a `position` that the changelog knows."""
-        found = self._parsed()
-        _, _, here = max(
-            (
-                (value.incarnation, generation, value)
-                for offset, generation, value in found.positions
-                if offset == position
-            ),
-            key=lambda one: one[:2],
-        )
-        shard = Shard(
-            self.partition,
-            position,
-            here.log_ms,
-            here.incarnation,
-            parse_rules(here.rules),
-            None if here.last_batch is None else BatchMark(*here.last_batch),
-            SeenIds(_occurrences(found.ids, here, position)),
-        )
-        shard.replica = here.replica
-        for slot_ms, values in _greatest(found.cells, here.incarnation):
-            shard.restore(slot_ms, values)
-        return shard
-
-    def refuse(self, committed: int | None) -> NoReturn:
-        """There is no position to go on at."""
-        raise ShardRefusedError(
-            self.partition,
-            f"it is committed at offset {committed}, for which its changelog has no position "
-            "record; if this stays after a restart, rebuild with `tally replay`",
-        )
-
-    def is_new(self) -> bool:
-        """True if the changelog holds nothing at all."""
-        return not any(value is not None for value in self._records.values())
-
-    def keys_of_others(self, generation: int) -> list[bytes]:
-        """What other generations wrote: unneeded once a commit of this one is confirmed."""
-        return [key for writer, key in self._parsed().written if writer != generation]
-
-    def _parsed(self) -> _Parsed:
-        """All records by kind, read once. Tombstones are left out."""
-        if self._known is None:
-            self._known = _Parsed([], [], [], [])
-            for key, value in self._records.items():
-                if value is not None:
-                    self._sort(self._known, key, value)
-        return self._known
-
-    def _sort(self, known: _Parsed, key: bytes, value: bytes) -> None:
-        kind, *rest = self._decode_key(key)
-        if kind == _ID:
-            known.ids.append((*rest, _decode.decode(value)[0]))
-            return
-        if kind == _CELL:
-            known.cells.append((*rest, *_decode.decode(value)))
-        else:
-            known.positions.append((*rest, _decode_position(value)))
-        known.written.append((rest[-1], key))
-
-    def _decode_key(self, key: bytes) -> list[Any]:
-        version, *rest = _decode.decode(key)
-        fields: list[Any] = rest
-        if version != FORMAT:
-            raise OperatorError(
-                f"the changelog of partition {self.partition} has format {version}, this Tally "
-                f"reads {FORMAT}; run the version that wrote it"
-            )
-        return fields
-
-
-def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, CellValues]]:
-    """The cells of an incarnation by slot, each with the greatest `through` of any generation."""
-    slots: dict[int, list[CellFields]] = defaultdict(list)
-    for cell in cells:
-        if cell[0] == incarnation:
-            slots[cell[1]].append(cell)
-    for slot_ms, found in slots.items():
-        found.sort(key=itemgetter(6))
-        # Of equal keys a dictionary keeps the last, which is the one with the greatest `through`.
-        unique = dict(zip(map(itemgetter(2), found), found, strict=True))
-        numbers = chain.from_iterable(map(itemgetter(4, 5, 6), unique.values()))
-        columns = np.fromiter(numbers, np.int64, 3 * len(unique)).reshape(-1, 3)
-        yield slot_ms, CellValues(list(unique), *columns.T.copy())
-
-
-def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -> list[Occurrence]:
-    """The ids that were remembered at the committed offset, in log order.
-
-    Those at or past it were written by an owner that was ahead; those before `ids_from` were
-    forgotten, though perhaps not yet in the changelog.
-    """
-    if position.ids_from is None:
-        return []
-    return sorted(
-        (
-            Occurrence(id_key, offset, row, log_ms)
-            for incarnation, offset, row, id_key, log_ms in ids
-            if incarnation == position.incarnation
-            and position.ids_from <= (offset, row)
-            and offset < committed
-        ),
-        key=lambda one: (one.offset, one.row),
-    )

@@ -1,4 +1,4 @@
-"""Appends to the changelog and to the dead letters, and waits until Kafka has confirmed."""
+"""Appends to the changelog, the dead letters and the log, and waits until Kafka has confirmed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 
 from pipeline import dead_letters
 from pipeline.errors import TryAgainError
+from pipeline.lanes import KIND_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # Well below Kafka's default limit of a mebibyte for a batch.
 _BATCH_BYTES = 512 * 1024
+
+# Control records shall reach new partitions soon.
+_METADATA_AGE_MS_MAX = 10_000
 
 
 class BrokenProducerError(Exception):
@@ -37,7 +41,7 @@ def _judged(what: str, error: KafkaError) -> Exception:
 class ChangelogWriter:
     """Writes in batches, each of which Kafka appends whole or not at all.
 
-    `append` and `append_dead_letters` return when everything is confirmed by all replicas, and
+    The `append` methods return when everything is confirmed by all replicas, and
     raise TryAgainError when that could not be learned; the records may be in the log all the same.
     """
 
@@ -56,6 +60,7 @@ class ChangelogWriter:
             max_batch_size=_BATCH_BYTES,
             max_request_size=dead_letters.MAX_BYTES,
             request_timeout_ms=20_000,
+            metadata_max_age_ms=_METADATA_AGE_MS_MAX,
         )
         try:
             await producer.start()
@@ -76,6 +81,7 @@ class ChangelogWriter:
         batch = producer.create_batch()
         pending = []
         try:
+            await self._learn_of(producer, partition)
             for key, value in records:
                 if batch.append(key=key, value=value, timestamp=None) is None:
                     pending.append(
@@ -102,6 +108,30 @@ class ChangelogWriter:
             await asyncio.gather(*pending)
         except KafkaError as error:
             raise _judged("dead letters", error) from error
+
+    async def append_control(self, topic: str, kind: str, value: bytes) -> None:
+        """Append a control record to every partition of a topic."""
+        producer = self._started()
+        try:
+            partitions = await producer.partitions_for(topic)
+            headers = [(KIND_HEADER, kind.encode())]
+            pending = [
+                await producer.send(topic, value, partition=partition, headers=headers)
+                for partition in partitions
+            ]
+            await asyncio.gather(*pending)
+        except KafkaError as error:
+            raise _judged(f"a {kind} record", error) from error
+
+    async def _learn_of(self, producer: AIOKafkaProducer, partition: int) -> None:
+        """What the producer knows of partitions may be older than one that was just made."""
+        if partition in await producer.partitions_for(self._topic):
+            return
+        await producer.client.force_metadata_update()
+        if partition not in await producer.partitions_for(self._topic):
+            raise TryAgainError(
+                f"Kafka does not tell of partition {partition} of {self._topic} yet"
+            )
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

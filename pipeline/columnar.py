@@ -13,36 +13,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.cells import SLOT_MS, WINDOW_MS, key_texts
+from pipeline.cells import SLOT_MS, WINDOW_MS, CellKey
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from pipeline.cells import Int64Column, SlotCells
     from pipeline.rules import CountingRules
-    from pipeline.shard import Shard
+    from pipeline.shard import Fetched, Shard
 
     BoolColumn = NDArray[np.bool_]
 
+_KEY = ("counter", "region", "window_ms")
 
-def absorb_columns(
-    shard: Shard,
-    columns: pa.Table,
-    offsets: Int64Column,
-    timestamps_ms: Int64Column,
-    rules: Sequence[tuple[int, CountingRules]],
-) -> list[Misplaced]:
+
+def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Misplaced]:
     """Count the decoder's columns into the shard's cells and move its log time and rules."""
-    log_ms = np.maximum.accumulate(np.maximum(timestamps_ms, shard.log_ms))
+    log_ms = np.maximum.accumulate(np.maximum(fetched.timestamps_ms, shard.log_ms))
     row_offset = columns["offset"].to_numpy()
-    row_log_ms = log_ms[np.searchsorted(offsets, row_offset)]
+    row_log_ms = log_ms[np.searchsorted(fetched.offsets, row_offset)]
     misplaced: list[Misplaced] = []
     first = 0
-    for offset, later in rules:
+    for offset, later in fetched.rules:
         end = int(np.searchsorted(row_offset, offset))
         misplaced += _absorb_part(shard, columns.slice(first, end - first), row_log_ms[first:end])
         shard.apply(later)
@@ -63,34 +59,34 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
     early = at_ms > log_ms + EARLINESS_MS
     placed = ~(late | early)
     misplaced = [] if placed.all() else list(_misplaced(columns, lateness_ms, late | early, late))
-    counted = _without_duplicates(shard, columns, log_ms, placed)
-    if not counted.all():
-        kept = pa.array(counted)
-        columns, at_ms, log_ms = columns.filter(kept), at_ms[counted], log_ms[counted]
-        has_regions = has_regions if has_regions is None else has_regions[counted]
-    rows = _cell_rows(columns, at_ms, has_regions)
+    duplicate = _duplicates(shard, columns, log_ms, placed)
+    if not placed.all():
+        columns, duplicate = columns.filter(pa.array(placed)), duplicate[placed]
+        at_ms, log_ms = at_ms[placed], log_ms[placed]
+        has_regions = has_regions if has_regions is None else has_regions[placed]
+    rows = _cell_rows(columns, at_ms, has_regions, duplicate)
     for start, end in _runs(log_ms // SLOT_MS):
         part = rows.slice(start, end - start)
-        guard = part["offset"][0].as_py() <= shard.guard_through
         cells = shard.slot(slot_of(int(log_ms[start])))
-        if not cells.absorb(part, shard.changes, guard=guard):
-            misplaced += _one_by_one(cells, part, columns["row"].slice(start), shard.changes)
+        guard = part["offset"][0].as_py() <= shard.guard_through or bool(cells.opened.ahead)
+        if not cells.absorb(part, shard.changes, shard.rules, guard=guard):
+            misplaced += _one_by_one(shard, cells, part, columns["row"].slice(start))
     misplaced.sort()
     return misplaced
 
 
 def _one_by_one(
-    cells: SlotCells, rows: pa.Table, places: pa.ChunkedArray, change: int
+    shard: Shard, cells: SlotCells, rows: pa.Table, places: pa.ChunkedArray
 ) -> list[Misplaced]:
-    """Count rows in log order where one of them may be too much for its cell."""
-    keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
+    """Count rows in log order where one may be too much for its cell, or one cell too many."""
+    keys = map(CellKey._make, zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
     deltas = (rows["p"].to_numpy() - rows["n"].to_numpy()).tolist()
     offsets = rows["offset"].to_pylist()
     listed = zip(keys, deltas, offsets, places.to_pylist(), strict=False)
     return [
         Misplaced(offset, row, OVERFLOW_REASON)
         for key, delta, offset, row in listed
-        if not cells.add(key, delta, offset, change)
+        if not shard.put(cells, key, delta, offset)
     ]
 
 
@@ -108,20 +104,20 @@ def _by_family(
     return lateness_ms, np.array([family.regions for family in found], np.bool_)[codes]
 
 
-def _without_duplicates(
+def _duplicates(
     shard: Shard, columns: pa.Table, log_ms: Int64Column, placed: BoolColumn
 ) -> BoolColumn:
-    """Which placed rows count: those without an id, and the first of each id."""
+    """Which placed rows have an id that occurred before them."""
+    duplicate = np.zeros(len(placed), np.bool_)
     ids = columns["id"]
     if ids.null_count == len(ids):
-        return placed
-    counted = placed.copy()
+        return duplicate
     claiming = np.flatnonzero(placed & pc.is_valid(ids).to_numpy())
     chosen = columns.select(["counter", "id", "offset", "row"]).take(pa.array(claiming))
     fields = (chosen[name].to_pylist() for name in ("counter", "id", "offset", "row"))
     for index, counter, id_, offset, row in zip(claiming.tolist(), *fields, strict=True):
-        counted[index] = shard.is_first(counter, id_, (offset, row), int(log_ms[index]))
-    return counted
+        duplicate[index] = not shard.is_first(counter, id_, (offset, row), int(log_ms[index]))
+    return duplicate
 
 
 def _misplaced(
@@ -134,22 +130,24 @@ def _misplaced(
         yield Misplaced(offset, row, reason)
 
 
-def _cell_rows(columns: pa.Table, at_ms: Int64Column, has_regions: BoolColumn | None) -> pa.Table:
+def _cell_rows(
+    columns: pa.Table, at_ms: Int64Column, has_regions: BoolColumn | None, duplicate: BoolColumn
+) -> pa.Table:
     """What a cell needs of each row: its key's parts, and its delta as an addition or a removal."""
     delta = columns["delta"].to_numpy()
     region = columns["region"]
     if has_regions is not None and not has_regions.all():
         region = pc.if_else(pa.array(has_regions), region, "")
-    return pa.table(
-        {
-            "counter": columns["counter"],
-            "region": region,
-            "window_ms": at_ms - at_ms % WINDOW_MS,
-            "p": np.maximum(delta, 0),
-            "n": np.maximum(-delta, 0),
-            "offset": columns["offset"],
-        }
-    )
+    rows = {
+        "counter": columns["counter"],
+        "region": region,
+        "window_ms": at_ms - at_ms % WINDOW_MS,
+    }
+    if duplicate.any():
+        delta = np.where(duplicate, 0, delta)
+        rows["duplicates"] = duplicate.astype(np.int64)
+    rows["p"], rows["n"] = np.maximum(delta, 0), np.maximum(-delta, 0)
+    return pa.table({**rows, "offset": columns["offset"]})
 
 
 def _runs(slots: Int64Column) -> Iterator[tuple[int, int]]:

@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.lanes import is_frame
-from schemas.frames import read_frame
+from pipeline.lanes import CONTENT_TYPE_HEADER, is_frame
+from schemas.frames import FRAME_CONTENT_TYPE, read_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pipeline.bulk import Fetch
     from pipeline.decode import Refused
+    from pipeline.lanes import Retry
     from pipeline.placing import Misplaced
 
 TOPIC = "tally.dead-letters"
 
 VALUE_BYTES_MAX = 1 << 20
 """What is kept of a refused record. Its place says where the whole is, while the log has it."""
+
+SAMPLE_BYTES_MAX = 500
+"""What of it stands in ClickHouse."""
 
 MAX_BYTES = 2 * VALUE_BYTES_MAX
 """Of a dead letter with its headers, as the topic and its producer allow."""
@@ -33,19 +37,27 @@ MAX_BYTES = 2 * VALUE_BYTES_MAX
 class DeadLetter:
     """A refused record, or one row of a frame as JSON. Its place tells repeated writes apart.
 
-    `value` is cut off at a limit; `bytes_total` is what it was.
+    `value` is cut off at a limit; `bytes_total` is what it was. `timestamp_ms` is the log's; of a
+    record that was itself a retry, it is that of what it retried. `is_frame` tells how to read
+    `value`.
     """
 
     partition: int
     offset: int
     row: int
+    timestamp_ms: int
     reason: str
     value: bytes
     bytes_total: int
+    is_frame: bool = False
 
     def key(self) -> bytes:
         """Its place: a repeated write after a crash has the same key."""
         return f"{self.partition}/{self.offset}/{self.row}".encode()
+
+    def sample(self) -> str:
+        """The beginning of it as text, for people to look at."""
+        return self.value[:SAMPLE_BYTES_MAX].decode(errors="replace")
 
     def headers(self) -> list[tuple[str, bytes]]:
         """What goes beside its bytes."""
@@ -55,28 +67,44 @@ class DeadLetter:
             ("tally-row", str(self.row).encode()),
             ("tally-reason", self.reason.encode()),
             ("tally-bytes", str(self.bytes_total).encode()),
+            ("tally-timestamp", str(self.timestamp_ms).encode()),
+            *([(CONTENT_TYPE_HEADER, FRAME_CONTENT_TYPE.encode())] if self.is_frame else []),
         ]
 
 
 def dead_letters(
-    fetch: Fetch, refused: Iterable[Refused], misplaced: Iterable[Misplaced]
+    fetch: Fetch,
+    refused: Iterable[Refused],
+    misplaced: Iterable[Misplaced],
+    retries: Mapping[int, Retry],
 ) -> Iterator[DeadLetter]:
-    """What the decoder and the shard refused of a fetch."""
-    partition = fetch.records.partition
+    """What the decoder and the shard refused of a fetch; `retries` as in Decoded."""
+    records = fetch.records
+
+    def letter(offset: int, row: int, reason: str, value: bytes, *, frame: bool) -> DeadLetter:
+        at = int(np.searchsorted(records.offsets, offset))
+        retry = retries.get(offset)
+        return DeadLetter(
+            records.partition,
+            offset,
+            row,
+            int(records.timestamps_ms[at]) if retry is None else retry.timestamp_ms,
+            reason,
+            value[:VALUE_BYTES_MAX],
+            len(value),
+            frame,
+        )
+
     for bad in refused:
-        yield _letter(partition, bad.offset, bad.row, bad.reason, bad.value)
+        yield letter(bad.offset, bad.row, bad.reason, bad.value, frame=bad.is_frame)
     for offset, strays in groupby(misplaced, key=attrgetter("offset")):
-        at = int(np.searchsorted(fetch.records.offsets, offset))
-        value = fetch.records.values[at] or b""
-        frame = read_frame(value) if is_frame(fetch.records.headers[at]) else None
+        at = int(np.searchsorted(records.offsets, offset))
+        value = records.values[at] or b""
+        frame = read_frame(value) if is_frame(records.headers[at]) else None
         for stray in strays:
             # Of a frame with many strays each letter would otherwise hold all the others, too.
             written = value if frame is None else _as_json(frame.document(stray.row))
-            yield _letter(partition, offset, stray.row, stray.reason, written)
-
-
-def _letter(partition: int, offset: int, row: int, reason: str, value: bytes) -> DeadLetter:
-    return DeadLetter(partition, offset, row, reason, value[:VALUE_BYTES_MAX], len(value))
+            yield letter(offset, stray.row, stray.reason, written, frame=False)
 
 
 def _as_json(document: dict[str, object]) -> bytes:

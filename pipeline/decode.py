@@ -9,12 +9,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.decode_json import read_json
 from pipeline.errors import BadInputError
-from pipeline.lanes import Lanes, sort_into_lanes
+from pipeline.lanes import RETRY_HEADER, Lanes, Retry, sort_into_lanes
 from schemas.checks import bad_rows
 from schemas.events import check_event, read_event
 from schemas.frames import FRAME_SCHEMA, Frame, read_frame
@@ -31,6 +32,7 @@ COLUMNS = pa.schema(
 )
 """Of `Decoded.columns`. Only `member` and `id` hold nulls."""
 
+RETRY_REASON = f"{RETRY_HEADER}: expected offset/row/timestamp_ms of the record that is retried"
 TOMBSTONE_REASON = "no value; a tombstone is no event"
 NO_TIME_REASON = "at: missing, and the log gives no time"
 # Below it, on average, joining chunks costs less than the fixed cost of each later step per chunk.
@@ -42,13 +44,15 @@ DISAGREEMENT_REASON = "refused by the fast decoder alone; please report this eve
 class Refused:
     """A dead letter to be: a record, or one row of a frame, that is no event.
 
-    `value` is the record's bytes; for a row of a frame it is that row as JSON.
+    `value` is the record's bytes; for a row of a frame it is that row as JSON. `is_frame` if it is
+    a frame that cannot be read.
     """
 
     offset: int
     row: int
     reason: str
     value: bytes
+    is_frame: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,15 @@ class Control:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """What one fetch holds: each of the three in log order."""
+    """What one fetch holds: each of the three in log order.
+
+    `retries` are the records that retry a dead letter, by their offset.
+    """
 
     columns: pa.Table
     refused: list[Refused]
     control: list[Control]
+    retries: dict[int, Retry]
 
 
 def decode(records: Records) -> Decoded:
@@ -78,6 +86,9 @@ def decode(records: Records) -> Decoded:
     frames, refused = _read_frames(records, lanes)
     for index in lanes.tombstones:
         refused.append(Refused(int(records.offsets[index]), 0, TOMBSTONE_REASON, b""))
+    for index in lanes.bad_retries:
+        value = records.values[index] or b""
+        refused.append(Refused(int(records.offsets[index]), 0, RETRY_REASON, value))
 
     columns = _assemble(records, lanes, json_columns, frames)
     bad = bad_rows(columns)
@@ -90,7 +101,8 @@ def decode(records: Records) -> Decoded:
             pc.sort_indices(columns, [("offset", "ascending"), ("row", "ascending")])
         )
     refused.sort(key=lambda one: (one.offset, one.row))
-    return Decoded(columns, refused, _controls(records, lanes))
+    retries = {int(records.offsets[index]): retry for index, retry in lanes.retries.items()}
+    return Decoded(columns, refused, _controls(records, lanes), retries)
 
 
 def _read_frames(records: Records, lanes: Lanes) -> tuple[list[tuple[int, Frame]], list[Refused]]:
@@ -99,7 +111,8 @@ def _read_frames(records: Records, lanes: Lanes) -> tuple[list[tuple[int, Frame]
         try:
             frames.append((index, read_frame(value)))
         except BadInputError as error:
-            refused.append(Refused(int(records.offsets[index]), 0, str(error), value))
+            place = int(records.offsets[index])
+            refused.append(Refused(place, 0, str(error), value, is_frame=True))
     return frames, refused
 
 
@@ -119,9 +132,19 @@ def _assemble(
     log_ms = pa.array(records.timestamps_ms[index])
     at = table.column("at")
     if at.null_count:
-        table = table.set_column(2, "at", pc.coalesce(at, log_ms))
+        table = table.set_column(2, "at", pc.coalesce(at, _times(records, lanes)[index]))
     places = [pa.array(records.offsets[index]), pa.array(np.concatenate(rows)), log_ms]
     return pa.table([*table.columns, *places], schema=COLUMNS)
+
+
+def _times(records: Records, lanes: Lanes) -> npt.NDArray[np.int64]:
+    """When what a record holds happened, if it does not say: a retried one keeps its log time."""
+    if not lanes.retries:
+        return records.timestamps_ms
+    times_ms = records.timestamps_ms.copy()
+    for index, retry in lanes.retries.items():
+        times_ms[index] = retry.timestamp_ms
+    return times_ms
 
 
 class _Asker:

@@ -55,10 +55,16 @@ class SeenIds:
     def __iter__(self) -> Iterator[Occurrence]:
         return iter(self._occurrences)
 
-    def claim(self, occurrence: Occurrence, horizon_ms: int, rules: CountingRules) -> bool:
+    def claim(
+        self,
+        occurrence: Occurrence,
+        horizon_ms: int,
+        rules: CountingRules,
+        retried: Place | None = None,
+    ) -> bool:
         """Remember an occurrence; True if it is the first within the horizon.
 
-        Occurrences come in log order.
+        Occurrences come in log order. One at a place that this one retries is itself.
         """
         oldest_ms = occurrence.log_ms - rules.ids_horizon_ms_max
         while self._occurrences and self._occurrences[0].log_ms < oldest_ms:
@@ -69,7 +75,9 @@ class SeenIds:
         self._occurrences.append(occurrence)
         self._last[occurrence.id_key] = occurrence
         self._unsaved += 1
-        return earlier is None or earlier.log_ms < occurrence.log_ms - horizon_ms
+        if earlier is None or earlier[1:3] == retried:
+            return True
+        return earlier.log_ms < occurrence.log_ms - horizon_ms
 
     def first_place(self) -> Place | None:
         """The place of the oldest occurrence that is remembered."""

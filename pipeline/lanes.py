@@ -1,6 +1,8 @@
 """Which record of a fetch is what, by its headers: JSON, a frame, control, or a tombstone."""
 
+import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +11,23 @@ from schemas.frames import FRAME_CONTENT_TYPE
 from schemas.records import Headers, Records
 
 KIND_HEADER = "tally-kind"
+RETRY_HEADER = "tally-retry"
+"""On a retried dead letter: the refused place and its log time, as `offset/row/timestamp_ms`."""
+
 INCREMENTS_KIND = "increments"
 CONTENT_TYPE_HEADER = "content-type"
 
+_RETRY = re.compile(rb"([0-9]{1,18})/([0-9]{1,9})/([0-9]{1,15})")
 _JSON = "json"
 _FRAME = "frame"
+
+
+class Retry(NamedTuple):
+    """What a retried dead letter names: its place in the same partition, and its log time."""
+
+    offset: int
+    row: int
+    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +39,9 @@ class Lanes:
     frames: list[tuple[int, bytes]] = field(default_factory=list)
     tombstones: list[int] = field(default_factory=list)
     control: list[tuple[int, str]] = field(default_factory=list)
+    retries: dict[int, Retry] = field(default_factory=dict)
+    bad_retries: list[int] = field(default_factory=list)
+    """Records that retry something, but do not say what."""
 
 
 def sort_into_lanes(records: Records) -> Lanes:
@@ -43,6 +60,12 @@ def sort_into_lanes(records: Records) -> Lanes:
     lanes = Lanes(np.zeros(0, np.int64), [])
     for index, (headers, value) in enumerate(zip(records.headers, values, strict=True)):
         lane, kind = lane_of[headers]
+        retried = dict(headers).get(RETRY_HEADER) if kind is None and headers else None
+        if retried is not None:
+            if (match := _RETRY.fullmatch(retried)) is None:
+                lanes.bad_retries.append(index)
+                continue
+            lanes.retries[index] = Retry(*map(int, match.groups()))
         if kind is not None:
             lanes.control.append((index, kind))
         elif value is None:
@@ -58,6 +81,8 @@ def sort_into_lanes(records: Records) -> Lanes:
         lanes.frames,
         lanes.tombstones,
         lanes.control,
+        lanes.retries,
+        lanes.bad_retries,
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ShardRefusedError, TryAgainError
 
 if TYPE_CHECKING:
-    from pipeline.changelog import RecoveredShard
     from pipeline.partition_reader import PartitionReader
+    from pipeline.recovery import RecoveredShard
     from pipeline.shard import Shard
 
 

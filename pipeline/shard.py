@@ -9,18 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.caps import spill_counter
 from pipeline.cells import WINDOW_MS, CellKey, CellValues, Purpose, SlotCells
 from pipeline.columnar import absorb_columns
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
+from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from pipeline.cells import Int64Column, SlotSnapshot
+    from pipeline.refused import RefusedFact
 
 NOTHING_COUNTED = -1
 
@@ -45,6 +48,23 @@ class BatchMark(NamedTuple):
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetched:
+    """What the log says of a fetch beside its rows, each in log order.
+
+    `offsets` and `timestamps_ms` are of every record, good or bad, because all of them move log
+    time. `refused` are the places that the decoder refused; `retries` has the place that a record
+    retries by the record's offset.
+    """
+
+    offsets: Int64Column
+    timestamps_ms: Int64Column
+    next_offset: int
+    rules: Sequence[tuple[int, CountingRules]] = ()
+    refused: Sequence[Place] = ()
+    retries: Mapping[int, Place] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class ShardSnapshot:
     """A shard at one moment: where it is, and a copy of what is dirty for each purpose."""
@@ -60,6 +80,9 @@ class ShardSnapshot:
     checkpoint: list[SlotSnapshot]
     new_ids: list[Occurrence]
     old_ids: list[Occurrence]
+    refused_from: Place | None
+    new_refused: list[RefusedFact]
+    old_refused: list[RefusedFact]
 
     @property
     def unflushed(self) -> int:
@@ -78,6 +101,7 @@ class ShardSnapshot:
         if purpose == "checkpoint":
             last = self.new_ids[-1] if self.new_ids else None
             self.shard.ids.confirm(last, len(self.old_ids))
+            self.shard.refused.confirm(len(self.new_refused), len(self.old_refused))
 
 
 @dataclass(slots=True)
@@ -97,76 +121,66 @@ class Shard:
     rules: CountingRules = field(default_factory=CountingRules)
     last_batch: BatchMark | None = None
     ids: SeenIds = field(default_factory=SeenIds)
+    refused: RefusedPlaces = field(default_factory=RefusedPlaces)
     slots: dict[int, SlotCells] = field(default_factory=dict)
     replica: str = ""
-    duplicates: int = 0
     # Recovered cells may be ahead of the position. Up to this offset rows are compared with their
     # cell's `through`; past it no cell can have seen them and the comparison is saved.
     guard_through: int = NOTHING_COUNTED
     changes: int = 0
 
-    def absorb_rows(
-        self,
-        rows: Iterable[Row],
-        log: Sequence[tuple[int, int]],
-        rules: Sequence[tuple[int, CountingRules]],
-        next_offset: int,
-    ) -> list[Misplaced]:
-        """Count `rows`, in log order, and move the position to `next_offset`.
+    def absorb_rows(self, rows: Iterable[Row], fetched: Fetched) -> list[Misplaced]:
+        """Count `rows`, in log order, and move the position past the fetch.
 
-        `log` has offset and timestamp of every record, good or bad, because all of them move log
-        time; `rules` has the offsets of rules records. Returns the rows that were refused.
+        Returns the rows that were refused.
         """
         self.changes += 1
+        told = _Told(self, fetched)
         misplaced: list[Misplaced] = []
-        told, applied = 0, 0
         for row in rows:
-            while told < len(log) and log[told][0] <= row.offset:
-                self.log_ms = max(self.log_ms, log[told][1])
-                told += 1
-            while applied < len(rules) and rules[applied][0] <= row.offset:
-                self.apply(rules[applied][1])
-                applied += 1
-            if (reason := self._absorb_row(row)) is not None:
+            told.up_to(row)
+            if (reason := self._absorb_row(row, fetched.retries.get(row.offset))) is not None:
                 misplaced.append(Misplaced(row.offset, row.row, reason))
-        self.log_ms = max([self.log_ms, *(timestamp_ms for _, timestamp_ms in log[told:])])
-        for _, later in rules[applied:]:
-            self.apply(later)
-        self.position = max(self.position, next_offset)
+                self.refused.refuse((row.offset, row.row))
+        told.all()
+        self.position = max(self.position, fetched.next_offset)
         return misplaced
 
-    def absorb_columns(
-        self,
-        columns: pa.Table,
-        offsets: Int64Column,
-        timestamps_ms: Int64Column,
-        rules: Sequence[tuple[int, CountingRules]],
-        next_offset: int,
-    ) -> list[Misplaced]:
-        """As `absorb_rows`, for the decoder's columns: faster from about a hundred rows on."""
+    def absorb_columns(self, columns: pa.Table, fetched: Fetched) -> list[Misplaced]:
+        """As `absorb_rows`, for the decoder's columns: faster from about a hundred rows on.
+
+        Not for fetches with retries, which are rare and must be told in their order.
+        """
         self.changes += 1
-        misplaced = absorb_columns(self, columns, offsets, timestamps_ms, rules)
-        self.position = max(self.position, next_offset)
+        misplaced = absorb_columns(self, columns, fetched)
+        for place in sorted([*fetched.refused, *((one.offset, one.row) for one in misplaced)]):
+            self.refused.refuse(place)
+        self.position = max(self.position, fetched.next_offset)
         return misplaced
 
     def apply(self, rules: CountingRules) -> None:
         """From here on these rules hold, unless a greater version holds already."""
-        if rules.version > self.rules.version:
+        if rules.supersedes(self.rules):
             self.rules = rules
+            for cells in self.slots.values():
+                cells.recount(rules)
 
-    def is_first(self, counter: str, id_: str, place: Place, log_ms: int) -> bool:
-        """Whether the id has not occurred within its family's horizon. Remembers it."""
+    def is_first(
+        self, counter: str, id_: str, place: Place, log_ms: int, retried: Place | None = None
+    ) -> bool:
+        """Whether the id has not occurred within its family's horizon. Remembers it.
+
+        Where it is the one of a `retried` place that claimed it, it has not.
+        """
         occurrence = Occurrence(id_key(counter, id_), *place, log_ms)
         horizon_ms = self.rules.of(counter).ids_horizon_ms
-        first = self.ids.claim(occurrence, horizon_ms, self.rules)
-        self.duplicates += not first
-        return first
+        return self.ids.claim(occurrence, horizon_ms, self.rules, retried)
 
     def restore(self, slot_ms: int, values: CellValues) -> None:
         """Put back recovered cells of a slot, dirty for both purposes."""
         self.changes += 1
         cells = self.slot(slot_ms)
-        cells.restore(values, self.changes)
+        cells.restore(values, self.changes, self.position, self.rules)
         self.guard_through = max(self.guard_through, cells.greatest_through())
 
     def snapshot(self, *, checkpoint: bool) -> ShardSnapshot:
@@ -183,6 +197,9 @@ class Shard:
             checkpoint=self._dirty("checkpoint") if checkpoint else [],
             new_ids=self.ids.unsaved() if checkpoint else [],
             old_ids=self.ids.forgotten() if checkpoint else [],
+            refused_from=self.refused.first_place(),
+            new_refused=self.refused.unsaved() if checkpoint else [],
+            old_refused=self.refused.forgotten() if checkpoint else [],
         )
 
     def close_slots(self, log_ms: int) -> list[SlotCells]:
@@ -209,23 +226,74 @@ class Shard:
             cells = self.slots[slot_ms] = SlotCells(slot_ms)
         return cells
 
-    def _absorb_row(self, row: Row) -> str | None:
+    def _absorb_row(self, row: Row, retried: Place | None) -> str | None:
         """Count one row, or say why not."""
+        first = retried is None or self.refused.retry(retried, row.offset)
         family = self.rules.of(row.counter)
         if row.at_ms < self.log_ms - family.lateness_ms:
             return late_reason(family.lateness_ms)
         if row.at_ms > self.log_ms + EARLINESS_MS:
             return EARLY_REASON
-        if row.id is not None and not self.is_first(
-            row.counter, row.id, (row.offset, row.row), self.log_ms
-        ):
-            return None
-        region = row.region if family.regions else ""
-        key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS).text()
+        if first and row.id is not None:
+            place = (row.offset, row.row)
+            first = self.is_first(row.counter, row.id, place, self.log_ms, retried)
         cells = self.slot(slot_of(self.log_ms))
-        fits = cells.add(key, row.delta, row.offset, self.changes)
+        region = row.region if family.regions else ""
+        key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS)
+        fits = self.put(cells, key, row.delta if first else 0, row.offset)
         return None if fits else OVERFLOW_REASON
+
+    def put(self, cells: SlotCells, key: CellKey, delta: int, offset: int) -> bool:
+        """Count a row into its cell, or into the rest of its family when that may open no more.
+
+        A delta of 0 is a duplicate. False if the cell would overflow.
+        """
+        text = key.text()
+        if not cells.has(text) and not cells.opened.admit_one(text, key.counter, self.rules):
+            rest = spill_counter(self.rules.group_of(key.counter))
+            text = CellKey(rest, "", key.window_ms).text()
+        return cells.add(text, delta, offset, self.changes)
 
     def _dirty(self, purpose: Purpose) -> list[SlotSnapshot]:
         parts = (cells.snapshot(purpose) for cells in self.slots.values())
         return [part for part in parts if len(part.rows)]
+
+
+class _Told:
+    """Tells a shard, as its rows are counted one by one, what the log says between them."""
+
+    def __init__(self, shard: Shard, fetched: Fetched) -> None:
+        self._shard = shard
+        self._times = list(
+            zip(fetched.offsets.tolist(), fetched.timestamps_ms.tolist(), strict=True)
+        )
+        self._rules = list(fetched.rules)
+        self._refused = list(fetched.refused)
+        self._retries = fetched.retries
+        self._times.reverse()
+        self._rules.reverse()
+        self._refused.reverse()
+
+    def up_to(self, row: Row) -> None:
+        """Tell everything that stands before the row, and its own timestamp."""
+        while self._times and self._times[-1][0] <= row.offset:
+            self._shard.log_ms = max(self._shard.log_ms, self._times.pop()[1])
+        while self._rules and self._rules[-1][0] <= row.offset:
+            self._shard.apply(self._rules.pop()[1])
+        while self._refused and self._refused[-1] < (row.offset, row.row):
+            self._refuse(self._refused.pop())
+
+    def all(self) -> None:
+        """Tell the rest."""
+        for _, timestamp_ms in self._times:
+            self._shard.log_ms = max(self._shard.log_ms, timestamp_ms)
+        for _, later in reversed(self._rules):
+            self._shard.apply(later)
+        for place in reversed(self._refused):
+            self._refuse(place)
+
+    def _refuse(self, place: Place) -> None:
+        """A refused record that was a retry has used up the place it names all the same."""
+        if (retried := self._retries.get(place[0])) is not None:
+            self._shard.refused.retry(retried, place[0])
+        self._shard.refused.refuse(place)

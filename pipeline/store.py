@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from faust.stores import STORES
 from faust.stores.base import Store
 
-from pipeline.changelog import RecoveredShard
 from pipeline.errors import TallyError, TryAgainError
+from pipeline.recovery import RecoveredShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

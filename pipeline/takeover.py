@@ -13,8 +13,8 @@ from pipeline.shard import Shard
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.changelog import RecoveredShard
     from pipeline.checkpoint import Checkpointer
+    from pipeline.recovery import RecoveredShard
 
 
 class Offsets(Protocol):

@@ -62,7 +62,7 @@ def _bad_counter(texts: pa.StringArray) -> Mask:
     bad = _bad_text(texts, COUNTER_MAX_BYTES, empty_is_bad=True)
     if texts.null_count:
         bad |= _nulls(texts)
-    return bad | _without_family(texts)
+    return bad | _without_family_or_key(texts)
 
 
 def _bad_member(texts: pa.StringArray) -> Mask:
@@ -95,18 +95,18 @@ def _bad_text(texts: pa.StringArray, max_bytes: int, *, empty_is_bad: bool) -> M
     return bad
 
 
-def _without_family(texts: pa.StringArray) -> Mask:
-    """True where the first byte is a colon or no byte is one."""
+def _without_family_or_key(texts: pa.StringArray) -> Mask:
+    """True where no byte is a colon, or the first one that is has nothing before or after it."""
     starts, data = starts_and_bytes(texts)
     first, last = int(starts[0]), int(starts[-1])
     colons = np.flatnonzero(data[first:last] == _COLON) + first
     if len(colons) == len(texts):
         # The common case, found without a search per row: every row has a colon of its own.
-        inside = (colons > starts[:-1]) & (colons < starts[1:])
+        inside = (colons > starts[:-1]) & (colons < starts[1:] - 1)
         if inside.all():
             return np.zeros(len(texts), bool)
-    found = pc.find_substring(texts, ":").fill_null(-1)
-    bad: Mask = found.to_numpy(zero_copy_only=False) < 1
+    found = pc.find_substring(texts, ":").fill_null(-1).to_numpy(zero_copy_only=False)
+    bad: Mask = (found < 1) | (found == np.diff(starts) - 1)
     return bad
 
 

@@ -74,8 +74,11 @@ def _counter(value: object) -> str:
     text = _text(value, COUNTER_MAX_BYTES)
     if not text:
         _refuse("empty")
-    if text.find(":") < 1:
+    family, colon, key = text.partition(":")
+    if not family or not colon:
         _refuse("has no family; write family:key")
+    if not key:
+        _refuse("has no key; write family:key")
     return text
 
 
@@ -150,7 +153,7 @@ class Event(BaseModel):
     counter: Annotated[
         str,
         BeforeValidator(_counter),
-        WithJsonSchema({"type": "string", "maxLength": COUNTER_MAX_BYTES, "pattern": "^[^:]+:"}),
+        WithJsonSchema({"type": "string", "maxLength": COUNTER_MAX_BYTES, "pattern": "^[^:]+:."}),
     ] = Field(
         description="What is counted: family:key, at most 256 bytes; the family has no ':'.",
     )

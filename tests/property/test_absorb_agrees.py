@@ -4,9 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.cells import CellKey, CellValues
+from pipeline.cells import CellKey
+from pipeline.changelog import CELL_VALUE
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard import Row, Shard
+from pipeline.shard import Fetched, Row, Shard
+from tests.kit.cells import cell_values
 from tests.simulation.worker import columns_of
 
 T0 = 1_760_000_400_000
@@ -17,6 +19,7 @@ families = st.builds(
     lateness_ms=st.sampled_from([0, MINUTE_MS, 20 * MINUTE_MS]),
     regions=st.booleans(),
     ids_horizon_ms=st.sampled_from([1, MINUTE_MS, 20 * MINUTE_MS]),
+    cells_max=st.sampled_from([1, 2, 4, 100]),
 )
 rules = st.builds(
     CountingRules,
@@ -38,13 +41,23 @@ records = st.tuples(
     st.lists(events, max_size=4),
 )
 restored = st.lists(
-    st.tuples(st.sampled_from(["a:x", "b:x"]), st.integers(0, 30), st.booleans()), max_size=3
+    st.tuples(
+        st.sampled_from(["a:x", "b:x"]), st.integers(-5, 30), st.integers(0, 30), st.booleans()
+    ),
+    max_size=3,
 )
+
+
+def fetched(
+    times: list[tuple[int, int]], rules_at: list[tuple[int, CountingRules]], end: int
+) -> Fetched:
+    offsets, timestamps_ms = np.array(times, np.int64).T
+    return Fetched(offsets, timestamps_ms, end, rules_at)
 
 
 def state(shard: Shard) -> object:
     cells = {
-        (slot_ms, key): (int(v.p[i]), int(v.n[i]), int(v.through[i]))
+        (slot_ms, key): tuple(int(getattr(v, name)[i]) for name in CELL_VALUE)
         for slot_ms, found in shard.slots.items()
         for v in [found.values()]
         for i, key in enumerate(v.keys)
@@ -55,7 +68,10 @@ def state(shard: Shard) -> object:
         for part in shard.snapshot(checkpoint=True).checkpoint
         for key in part.values.keys
     }
-    rest = (shard.log_ms, shard.position, shard.rules, shard.duplicates, list(shard.ids))
+    opened = {slot_ms: +found.opened.counts for slot_ms, found in shard.slots.items()}
+    ahead = {slot_ms: found.opened.ahead for slot_ms, found in shard.slots.items()}
+    refused = shard.refused.unsaved()
+    rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
     return cells, dirty, rest
 
 
@@ -67,7 +83,7 @@ def state(shard: Shard) -> object:
 )
 def test_rows_and_columns_agree(
     log: list[tuple[int, CountingRules | None, list[tuple[str, str, int, int, str | None]]]],
-    ahead: list[tuple[str, int, bool]],
+    ahead: list[tuple[str, int, int, bool]],
     cut: int,
 ) -> None:
     times: list[tuple[int, int]] = []
@@ -82,18 +98,17 @@ def test_rows_and_columns_agree(
     ]
     rules_at = [(offset, found) for offset, (_, found, _) in enumerate(log) if found is not None]
     one, two = Shard(0), Shard(0)
-    for counter, through, is_full in ahead:
+    for counter, first, length, is_full in ahead:
         p = 2**63 - 2**40 if is_full else 5
         key = CellKey(counter, "", T0).text()
         for shard in (one, two):
-            shard.restore(T0, CellValues([key], *(np.array([v]) for v in (p, 1, through))))
-    refused_one = one.absorb_rows(rows, times, rules_at, len(log))
+            shard.restore(T0, cell_values(key, p, 1, first + length, first=first))
+    refused_one = one.absorb_rows(rows, fetched(times, rules_at, len(log)))
     refused_two = []
     for start in range(0, len(log), cut):
         end = min(start + cut, len(log))
-        offsets, timestamps_ms = np.array(times[start:end], np.int64).T
         part = [row for row in rows if start <= row.offset < end]
         inside = [found for found in rules_at if start <= found[0] < end]
-        refused_two += two.absorb_columns(columns_of(part), offsets, timestamps_ms, inside, end)
+        refused_two += two.absorb_columns(columns_of(part), fetched(times[start:end], inside, end))
     assert refused_two == refused_one
     assert state(two) == state(one)

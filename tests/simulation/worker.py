@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pipeline import takeover
-from pipeline.changelog import RecoveredShard
 from pipeline.checkpoint import Checkpointer
 from pipeline.errors import TallyError, TryAgainError
+from pipeline.recovery import RecoveredShard
 from pipeline.shard import BatchMark, Row
 from tests.simulation.world import Clock, Doors, Operation, World, asking
 
@@ -24,8 +23,7 @@ READ_RECORDS = 7
 class SimWorker:
     """One process. It does one thing at a time, and may be stopped or killed between any two.
 
-    `refusal` is why it refused to count on, if it did. With `by_columns` it counts as workers do
-    with large fetches.
+    With `by_columns` it counts as workers do with large fetches.
     """
 
     def __init__(self, number: int, world: World, batch_records: int) -> None:
@@ -37,10 +35,8 @@ class SimWorker:
         self.by_columns = False
         self.stopped = False
         self.noticed = True
-        self.misplaced: set[tuple[int, int, int]] = set()
-        self.refusal: TallyError | None = None
         self.pending: Operation[Any] | None = None
-        self.ends_at_notice: dict[int, int] = {}
+        self.ends_at_notice = dict(world.changelog.ends)
         self._task: Coroutine[Any, Any, None] | None = None
 
     @property
@@ -50,17 +46,15 @@ class SimWorker:
     def start(self, task: Coroutine[Any, Any, None]) -> None:
         """Begin something; it runs up to the first operation."""
         self._task = task
-        self._resume(lambda: task.send(None))
+        self._resume(task.send, None)
 
     def answer(self, result: Any) -> None:
         """The pending operation is confirmed with its result."""
-        task = self._running()
-        self._resume(lambda: task.send(result))
+        self._resume(self._running().send, result)
 
     def fail(self) -> None:
         """The pending operation gets no answer."""
-        task = self._running()
-        self._resume(lambda: task.throw(TryAgainError("no answer")))
+        self._resume(self._running().throw, TryAgainError)
 
     def die(self) -> None:
         """Kill the process: what it had in memory is gone."""
@@ -85,9 +79,9 @@ class SimWorker:
         generation = group.generation
         partitions = sorted(p for p, owner in group.owners.items() if owner == self.number)
         recovered = []
-        for partition in partitions:
+        ends = await asking("highwaters", lambda: [self.highwater(p) for p in partitions])
+        for partition, end in zip(partitions, ends, strict=True):
             found = RecoveredShard(partition)
-            end = await asking("highwater", partial(self.highwater, partition))
             for start in range(0, end, READ_RECORDS):
                 stop = min(start + READ_RECORDS, end)
                 records = await asking("read", partial(changelog.read, partition, start, stop))
@@ -113,23 +107,23 @@ class SimWorker:
         end = min(start + count, len(log.partitions[partition]))
         if end == start:
             return
-        rows, times = log.rows(partition, start, end), log.times(partition, start, end)
-        rules = log.rules(partition, start, end)
-        if self.by_columns:
-            offsets, timestamps_ms = np.array(times, np.int64).T
-            misplaced = shard.absorb_columns(columns_of(rows), offsets, timestamps_ms, rules, end)
+        rows, fetched = log.rows(partition, start, end), log.fetched(partition, start, end)
+        if self.by_columns and not fetched.retries:
+            misplaced = shard.absorb_columns(columns_of(rows), fetched)
         else:
-            misplaced = shard.absorb_rows(rows, times, rules, end)
+            misplaced = shard.absorb_rows(rows, fetched)
         shard.last_batch = SOME_BATCH
-        self.misplaced.update((partition, stray.offset, stray.row) for stray in misplaced)
+        strays = self.world.misplaced.setdefault(partition, set())
+        strays.update((partition, *place) for place in fetched.refused)
+        strays.update((partition, stray.offset, stray.row) for stray in misplaced)
 
     def _running(self) -> Coroutine[Any, Any, None]:
         assert self._task is not None
         return self._task
 
-    def _resume(self, go: Any) -> None:
+    def _resume(self, go: Callable[[Any], Operation[Any]], told: Any) -> None:
         try:
-            self.pending = go()
+            self.pending = go(told)
         except StopIteration:
             self._task = self.pending = None
         except TryAgainError:
@@ -137,7 +131,7 @@ class SimWorker:
             if not self.checkpointer.owned:
                 self.die()  # In recovery the process ends, and is started anew.
         except TallyError as error:
-            self.refusal = error
+            self.world.refusals.append(str(error))
             self._task = None
             self.die()
 

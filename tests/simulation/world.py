@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from pipeline.cells import CellKey
-from pipeline.changelog import ChangelogRecord, RecoveredShard
-from pipeline.checkpoint import Position
+from pipeline.changelog import ChangelogRecord
+from pipeline.checkpoint import Freshness, Position
 from pipeline.dead_letters import DeadLetter
 from pipeline.errors import OperatorError
+from pipeline.recovery import RecoveredShard
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard import Row, Shard, ShardSnapshot
+from pipeline.shard import Fetched, Row, Shard, ShardSnapshot
 from schemas.records import Records
-from tests.simulation.truth import FamilyTruth, RecordTruth, RulesTruth
+from tests.simulation.truth import CellPlace, FamilyTruth, RecordTruth, RulesTruth
 
 T = TypeVar("T")
-CellsOfPartition = dict[tuple[str, str, int, int, int], tuple[int, int, int]]
-"""(counter, region, window, slot, incarnation) -> (p, n, through)"""
+CellsOfPartition = dict[tuple[str, int, int], tuple[int, int, int]]
+"""(cell key, slot, incarnation) -> (p, n, duplicates)"""
 
 
-@dataclass
 class Operation(Generic[T]):
     """Something a worker awaits. The scheduler decides when its effect happens, and if it is told.
 
     `atoms` are the parts of the effect that can be torn apart by a death in between.
     """
 
-    name: str
-    atoms: list[Callable[[], Any]]
-    result: Callable[[], T]
+    __slots__ = ("atoms", "name", "result")
+
+    def __init__(
+        self, name: str, atoms: Sequence[Callable[[], Any]], result: Callable[[], T]
+    ) -> None:
+        self.name = name
+        self.atoms = atoms
+        self.result = result
 
     def __await__(self) -> Generator[Operation[T], T, T]:
         return (yield self)
@@ -48,11 +54,11 @@ def nothing() -> None:
 
 
 def asking(name: str, answer: Callable[[], T]) -> Operation[T]:
-    return Operation(name, [], answer)
+    return Operation(name, (), answer)
 
 
 def writing(name: str, *atoms: Callable[[], Any]) -> Operation[None]:
-    return Operation(name, list(atoms), nothing)
+    return Operation(name, atoms, nothing)
 
 
 @dataclass
@@ -69,22 +75,23 @@ class Log:
             for row, e in enumerate(record.events)
         ]
 
-    def times(self, partition: int, start: int, end: int) -> list[tuple[int, int]]:
-        records = self.partitions[partition][start:end]
-        return [(offset, record.timestamp_ms) for offset, record in enumerate(records, start)]
+    def fetched(self, partition: int, start: int, end: int) -> Fetched:
+        """What a fetch says beside its rows."""
+        records = list(enumerate(self.partitions[partition][start:end], start))
+        return Fetched(
+            np.array([offset for offset, _ in records], np.int64),
+            np.array([record.timestamp_ms for _, record in records], np.int64),
+            end,
+            [(offset, as_rules(record.rules)) for offset, record in records if record.rules],
+            [(offset, 0) for offset, record in records if record.is_bad],
+            {offset: record.retries for offset, record in records if record.retries},
+        )
 
-    def rules(self, partition: int, start: int, end: int) -> list[tuple[int, CountingRules]]:
-        records = self.partitions[partition][start:end]
-        return [
-            (offset, as_rules(record.rules))
-            for offset, record in enumerate(records, start)
-            if record.rules is not None
-        ]
 
-
+@lru_cache(maxsize=64)
 def as_rules(rules: RulesTruth) -> CountingRules:
     def family(f: FamilyTruth) -> FamilyRules:
-        return FamilyRules(f.lateness_ms, f.regions, f.horizon_ms)
+        return FamilyRules(f.lateness_ms, f.regions, f.horizon_ms, f.cells_max)
 
     families = {name: family(f) for name, f in rules.families.items()}
     return CountingRules(rules.version, family(rules.default), families, rules.ids_limit)
@@ -132,13 +139,19 @@ class ClickHouse:
     def merge(self, snapshot: ShardSnapshot) -> None:
         stored = self.cells.setdefault(snapshot.shard.partition, {})
         for part in snapshot.flush:
-            v = part.values
-            columns = zip(v.keys, v.p.tolist(), v.n.tolist(), v.through.tolist(), strict=True)
-            for text, p, n, through in columns:
-                key = CellKey.parse(text)
-                place = (*key, part.cells.slot_ms, snapshot.incarnation)
-                old = stored.get(place, (0, 0, -1))
-                stored[place] = (max(old[0], p), max(old[1], n), max(old[2], through))
+            v, slot_ms, incarnation = part.values, part.cells.slot_ms, snapshot.incarnation
+            columns = zip(v.keys, v.p.tolist(), v.n.tolist(), v.duplicates.tolist(), strict=True)
+            for key, p, n, duplicates in columns:
+                place = (key, slot_ms, incarnation)
+                old = stored.get(place, (0, 0, 0))
+                stored[place] = (max(old[0], p), max(old[1], n), max(old[2], duplicates))
+
+    def counts(self, partition: int) -> dict[CellPlace, tuple[int, int, int]]:
+        """What people read, by place."""
+        return {
+            (partition, *CellKey.parse(key), slot_ms): values
+            for (key, slot_ms, _), values in self.cells.get(partition, {}).items()
+        }
 
 
 @dataclass
@@ -161,13 +174,19 @@ class Group:
 
 @dataclass
 class World:
-    """All servers together."""
+    """All servers together, and what workers did that nobody may do unseen.
+
+    `refusals` are why workers stopped for an operator, which none ever has a reason for here;
+    `misplaced` are the places of rows that any worker refused, by partition.
+    """
 
     log: Log
     changelog: ChangelogTopic = field(default_factory=ChangelogTopic)
     clickhouse: ClickHouse = field(default_factory=ClickHouse)
     group: Group = field(default_factory=Group)
     now_ms: int = 0
+    refusals: list[str] = field(default_factory=list)
+    misplaced: dict[int, set[tuple[int, int, int]]] = field(default_factory=dict)
 
 
 class Clock:
@@ -185,11 +204,12 @@ class Doors:
         self._world = world
         self._batch_records = batch_records
 
-    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> None:
+    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
         # One insert is one block and lands whole; but ClickHouse may split it by partition, that is
         # by day, so the shards' parts may land one by one.
         merge = self._world.clickhouse.merge
         await writing("write cells", *(lambda s=s: merge(s) for s in snapshots))
+        return []
 
     async def write_positions(self, positions: Sequence[Position]) -> None:
         stored = self._world.clickhouse.flushed_through
@@ -199,6 +219,12 @@ class Doors:
                 stored[row.shard] = max(stored.get(row.shard, -1), row.flushed_through)
 
         await writing("write positions", store)
+
+    async def write_freshness(self, samples: Sequence[Freshness]) -> None:
+        """Telemetry does not count."""
+
+    async def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """For people to look at; it does not count."""
 
     async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None:
         listed = list(records)

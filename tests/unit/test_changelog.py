@@ -4,19 +4,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from pipeline.cells import CellKey, CellValues
+from pipeline.cells import CellKey
 from pipeline.changelog import (
     ChangelogRecord,
-    RecoveredShard,
     checkpoint_records,
     position_record,
     tombstones,
 )
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence
+from pipeline.recovery import RecoveredShard
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard import BatchMark, Row, Shard
+from pipeline.shard import BatchMark, Fetched, Row, Shard
 from schemas.records import Records
+from tests.kit.cells import cell_values
 
 SLOT = 1_760_000_400_000
 KEY = CellKey("likes:post-42", "eu", SLOT).text()
@@ -27,7 +28,7 @@ def cell(
     p: int, through: int, generation: int, key: str = KEY, incarnation: int = 0
 ) -> ChangelogRecord:
     shard = Shard(3, incarnation=incarnation)
-    shard.restore(SLOT, CellValues([key], np.array([p]), np.array([0]), np.array([through])))
+    shard.restore(SLOT, cell_values(key, p, 0, through))
     record, _position = checkpoint_records(shard.snapshot(checkpoint=True), generation)
     return record
 
@@ -66,6 +67,12 @@ def add(shard: RecoveredShard, start: int, *records: ChangelogRecord) -> None:
     )
 
 
+def nothing_else(next_offset: int) -> Fetched:
+    """A fetch of which nothing but its rows matters."""
+    none = np.empty(0, np.int64)
+    return Fetched(none, none, next_offset)
+
+
 def totals(shard: Shard) -> dict[str, tuple[int, int]]:
     return {
         key: (int(values.p[i]), int(values.through[i]))
@@ -96,8 +103,14 @@ def test_a_committed_offset_past_every_position_has_none_to_go_on_at() -> None:
 
 
 def test_recovery_goes_on_at_the_greatest_position_committed_or_not() -> None:
-    found = recovered(position(10, SLOT, 1), position(20, SLOT, 1), position(15, SLOT, 2))
+    found = recovered(position(10, SLOT, 1), position(20, SLOT, 1))
     assert [found.position(committed) for committed in (None, 5, 10, 20)] == [20, 20, 20, 20]
+
+
+def test_a_position_of_a_newer_generation_goes_before_one_that_is_further_on() -> None:
+    """The zombie that wrote the latter may have lost its cells to tombstones of the former."""
+    found = recovered(position(12, SLOT, 3), position(14, SLOT, 1))
+    assert [found.position(committed) for committed in (None, 10, 12)] == [12, 12, 12]
 
 
 def test_a_greater_incarnation_goes_before_a_greater_offset() -> None:
@@ -161,10 +174,10 @@ def test_rules_batch_and_ids_come_back_as_they_were_at_the_committed_offset() ->
     rules = CountingRules(3, FamilyRules(1_000), {"likes": FamilyRules(regions=False)}, 2)
     shard = Shard(3, log_ms=SLOT, rules=rules, last_batch=BATCH)
     rows = [Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}") for i in range(5)]
-    shard.absorb_rows(rows, [], [], 5)
+    shard.absorb_rows(rows, nothing_else(5))
     early = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
     later = [Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}") for i in range(5, 7)]
-    shard.absorb_rows(later, [], [], 7)
+    shard.absorb_rows(later, nothing_else(7))
     late = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
     found = recovered(*early, *late).resume(5)
     assert (found.rules, found.last_batch, found.log_ms) == (rules, BATCH, SLOT)
@@ -175,9 +188,10 @@ def test_rules_batch_and_ids_come_back_as_they_were_at_the_committed_offset() ->
 def test_ids_that_were_forgotten_but_not_yet_in_the_changelog_stay_forgotten() -> None:
     shard = Shard(3, log_ms=SLOT, rules=CountingRules(ids_limit=1), last_batch=BATCH)
     for i in range(4):
-        shard.absorb_rows([Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}")], [], [], i + 1)
+        row = Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}")
+        shard.absorb_rows([row], nothing_else(i + 1))
         records = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
     shard.apply(CountingRules(1, ids_limit=100))
-    shard.absorb_rows([], [], [], 5)
+    shard.absorb_rows([], nothing_else(5))
     records += checkpoint_records(shard.snapshot(checkpoint=True), 1)
     assert [one.offset for one in recovered(*records).resume(5).ids] == [2, 3]

@@ -143,7 +143,8 @@ def test_values_that_do_not_fit_a_column_cost_their_row_only() -> None:
 def test_a_frame_that_cannot_be_read_is_one_refused_record() -> None:
     decoded = decode(fetched((b"junk", FRAME), (event("a:0"), JSON)))
     assert counters(decoded.columns) == ["a:0"]
-    assert decoded.refused == [Refused(100, 0, "frame: not an Arrow IPC stream", b"junk")]
+    reason = "frame: not an Arrow IPC stream"
+    assert decoded.refused == [Refused(100, 0, reason, b"junk", is_frame=True)]
 
 
 def test_a_tombstone_is_refused() -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.cells import SLOT_MS, CellKey, CellValues
+from pipeline.cells import SLOT_MS, CellKey
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard import Row, Shard
+from pipeline.shard import Fetched, Row, Shard
+from tests.kit.cells import cell_values
 
 T0 = 1_760_000_000_000 - 1_760_000_000_000 % SLOT_MS
 
@@ -19,13 +20,18 @@ RulesAt = tuple[tuple[int, CountingRules], ...]
 Absorb = Callable[..., list[str]]
 
 
+def fetched(log: dict[int, int], rules: RulesAt) -> Fetched:
+    offsets, times = np.array(list(log), np.int64), np.array(list(log.values()), np.int64)
+    return Fetched(offsets, times, max(log) + 1, rules)
+
+
 def by_rows(shard: Shard, log: dict[int, int], *events: Event, rules: RulesAt = ()) -> list[str]:
     """Absorb events row by row; `log` has the timestamp of every record, by offset."""
     rows = [
         Row(offset, 0, counter, "", at, delta, rest[0] if rest else None)
         for offset, counter, at, delta, *rest in events
     ]
-    found = shard.absorb_rows(rows, list(log.items()), rules, max(log) + 1)
+    found = shard.absorb_rows(rows, fetched(log, rules))
     return [f"{stray.offset}: {stray.reason}" for stray in found]
 
 
@@ -43,9 +49,7 @@ def by_columns(shard: Shard, log: dict[int, int], *events: Event, rules: RulesAt
             "row": pa.array([0] * size, pa.int32()),
         }
     )
-    offsets = np.array(list(log), np.int64)
-    timestamps_ms = np.array(list(log.values()), np.int64)
-    found = shard.absorb_columns(columns, offsets, timestamps_ms, rules, max(log) + 1)
+    found = shard.absorb_columns(columns, fetched(log, rules))
     return [f"{stray.offset}: {stray.reason}" for stray in found]
 
 
@@ -65,6 +69,10 @@ def counted(shard: Shard) -> dict[tuple[int, str, int], tuple[int, int, int]]:
             place = (slot_ms - T0, key.counter, key.window_ms - T0)
             found[place] = (int(values.p[i]), int(values.n[i]), int(values.through[i]))
     return found
+
+
+def duplicates(shard: Shard) -> int:
+    return sum(int(cells.values().duplicates.sum()) for cells in shard.slots.values())
 
 
 def test_windows_go_by_the_events_time_and_slots_by_the_logs(absorb: Absorb) -> None:
@@ -137,8 +145,7 @@ def test_the_result_does_not_depend_on_how_the_log_was_cut_into_fetches(absorb: 
 
 def test_recovered_cells_ahead_of_the_position_count_nothing_twice(absorb: Absorb) -> None:
     shard = Shard(0, position=10, log_ms=T0)
-    ahead = CellValues([CellKey("a:x", "", T0).text()], *(np.array([v]) for v in (3, 0, 12)))
-    shard.restore(T0, ahead)
+    shard.restore(T0, cell_values(CellKey("a:x", "", T0).text(), 3, 0, 12, first=10))
     absorb(
         shard,
         dict.fromkeys(range(10, 15), T0),
@@ -205,7 +212,7 @@ def test_an_id_is_counted_once_within_its_horizon_even_if_it_was_a_duplicate_its
     log = {0: T0, 1: T0 + 900, 2: T0 + 1_800, 3: T0 + 2_801, 4: T0 + 2_801}
     absorb(shard, log, *((i, "a:x", T0, 1, "same") for i in range(4)), (4, "b:x", T0, 1, "same"))
     assert counted(shard) == {(0, "a:x", 0): (2, 0, 3), (0, "b:x", 0): (1, 0, 4)}
-    assert shard.duplicates == 2
+    assert duplicates(shard) == 2
 
 
 def test_a_refused_row_does_not_claim_its_id(absorb: Absorb) -> None:
@@ -220,7 +227,7 @@ def test_the_number_limit_is_the_last_n_occurrences_in_log_order(absorb: Absorb)
     ids = ["a", "b", "a", "c", "a", "d", "e", "a"]
     log = dict.fromkeys(range(len(ids)), T0)
     absorb(shard, log, *((i, "a:x", T0, 1, id_) for i, id_ in enumerate(ids)))
-    assert shard.duplicates == 2
+    assert duplicates(shard) == 2
     assert len(shard.ids) == 3
 
 
@@ -236,8 +243,7 @@ def test_a_frame_is_counted_whole_and_guarded_whole(absorb: Absorb) -> None:
 
 def test_a_row_that_would_overflow_its_cell_is_refused_in_log_order(absorb: Absorb) -> None:
     shard = Shard(0)
-    full = CellValues([CellKey("a:x", "", T0).text()], *(np.array([v]) for v in (2**63 - 11, 0, 1)))
-    shard.restore(T0, full)
+    shard.restore(T0, cell_values(CellKey("a:x", "", T0).text(), 2**63 - 11, 0, 1))
     refused = absorb(
         shard,
         dict.fromkeys(range(2, 8), T0),

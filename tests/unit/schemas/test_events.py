@@ -20,7 +20,7 @@ ACCEPTED = [
     ('{"counter":"likes:post-42","region":""}', {}),
     ('{"counter":"likes:post-42","member":"ada","id":"7"}', {"member": "ada", "id": "7"}),
     ('{"counter":"likes:post-42","colour":{"deep":[1]}}', {}),
-    ('{"counter":"likes:"}', {"counter": "likes:"}),
+    ('{"counter":"likes::"}', {"counter": "likes::"}),
     ('{"counter":"a:b:c"}', {"counter": "a:b:c"}),
 ]
 

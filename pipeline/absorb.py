@@ -1,0 +1,98 @@
+"""One fetch into one shard: decoded, counted, and what could not be counted. Pure.
+
+The same for every owner and every build: the fetch and the shard decide, nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.dead_letters import DeadLetter, dead_letters
+from pipeline.decode import Control, Refused, decode
+from pipeline.errors import BadInputError, ShardRefusedError
+from pipeline.rules import RULES_KIND, CountingRules, parse_rules
+from pipeline.shard import Fetched, Row
+
+if TYPE_CHECKING:
+    from pipeline.bulk import Fetch
+    from pipeline.shard import Shard
+
+HEARTBEAT_KIND = "heartbeat"
+"""The value of the header `tally-kind` of a heartbeat: it moves log time, and tells freshness."""
+
+FEW_ROWS = 100
+"""Up to so many rows are counted one by one: columns have a fixed cost per fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """What came of a fetch, beside the cells: rows counted, what was refused, heartbeats' times."""
+
+    rows: int
+    dead_letters: list[DeadLetter]
+    heartbeats_ms: list[int]
+
+
+def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
+    """Count what the fetch holds from the shard's position on, and move the position past it.
+
+    Raises ShardRefusedError, having counted nothing, when there is a gap before the fetch.
+    """
+    if fetch.start > shard.position:
+        raise ShardRefusedError(
+            shard.partition,
+            f"it is counted up to offset {shard.position}, but what the log has next begins at "
+            f"{fetch.start}; if records were deleted before they were counted, "
+            "`tally accept-log` goes on with what is there",
+        )
+    start, records = shard.position, fetch.records
+    decoded = decode(records)
+    control = [one for one in decoded.control if one.offset >= start]
+    rules, bad_rules = _rules(control)
+    refused = [one for one in [*decoded.refused, *bad_rules] if one.offset >= start]
+    columns = decoded.columns
+    if fetch.start < start:
+        columns = columns.filter(pc.field("offset") >= pa.scalar(start))
+    first = int(np.searchsorted(records.offsets, start))
+    fetched = Fetched(
+        records.offsets[first:],
+        records.timestamps_ms[first:],
+        fetch.next_offset,
+        rules,
+        sorted((one.offset, one.row) for one in refused),
+        {offset: retry[:2] for offset, retry in decoded.retries.items()},
+    )
+    if columns.num_rows <= FEW_ROWS or fetched.retries:
+        misplaced = shard.absorb_rows(_rows(columns), fetched)
+    else:
+        misplaced = shard.absorb_columns(columns, fetched)
+    shard.last_batch = fetch.last_batch or shard.last_batch
+    return Absorbed(
+        columns.num_rows,
+        list(dead_letters(fetch, refused, misplaced, decoded.retries)),
+        [one.timestamp_ms for one in control if one.kind == HEARTBEAT_KIND],
+    )
+
+
+def _rows(columns: pa.Table) -> list[Row]:
+    names = ("offset", "row", "counter", "region", "at", "delta", "id")
+    return list(map(Row._make, zip(*(columns[name].to_pylist() for name in names), strict=True)))
+
+
+def _rules(
+    control: list[Control],
+) -> tuple[list[tuple[int, CountingRules]], list[Refused]]:
+    """The rules records among control records by offset, and those that cannot be read."""
+    rules, refused = [], []
+    for record in control:
+        if record.kind == RULES_KIND:
+            try:
+                rules.append((record.offset, parse_rules(record.value or b"")))
+            except BadInputError as error:
+                refused.append(Refused(record.offset, 0, str(error), record.value or b""))
+    return rules, refused

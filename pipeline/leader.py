@@ -1,0 +1,110 @@
+"""What one worker does for all: heartbeats, rules repeated, rollups.
+
+The leader is whoever owns partition 0. For a moment there may be two, or none: all of this may be
+done twice, and may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline import topics
+from pipeline.absorb import HEARTBEAT_KIND
+from pipeline.errors import TallyError
+from pipeline.rollup import pause_s
+from pipeline.rules import RULES_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.checkpoint import Checkpointer
+    from pipeline.clock import Clock
+    from pipeline.rollup_steps import Rolled
+    from pipeline.shard import Shard
+    from schemas.settings import Settings
+
+log = logging.getLogger(__name__)
+
+LEADERS_PARTITION = 0
+
+RULES_INTERVAL_S = 3600.0
+"""How often the rules are repeated, so that a build which begins in the middle of the log soon
+comes upon them, and long before retention takes the last ones away."""
+
+
+class ControlLog(Protocol):
+    """Appends a control record to every partition of a topic.
+
+    Waits until all are confirmed; raises TryAgainError when Kafka is away.
+    """
+
+    async def append_control(self, topic: str, kind: str, value: bytes) -> None: ...
+
+
+class Leader:
+    """Does its duties for ever, while it leads. Owned by one event loop.
+
+    A server that is away is asked again at the next turn; anything else that is raised ends the
+    worker. `roll_up` is one pass of the rollup; it blocks, and is called in a thread.
+    """
+
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        control: ControlLog,
+        roll_up: Callable[[], Rolled],
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._checkpointer = checkpointer
+        self._control = control
+        self._roll_up = roll_up
+        self._clock = clock
+        self._settings = settings
+
+    async def send_heartbeats(self) -> None:
+        """A heartbeat moves an idle partition's log time, and tells how fresh counts are."""
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval_s)
+            if self._leading() is not None:
+                value = json.dumps({"sent_ms": self._clock.now_ms()}).encode()
+                await self._append(HEARTBEAT_KIND, value)
+
+    async def repeat_rules(self) -> None:
+        """The rules that partition 0 is counted by, into every partition."""
+        while True:
+            await asyncio.sleep(RULES_INTERVAL_S)
+            shard = self._leading()
+            if shard is not None and shard.rules.version:
+                await self._append(RULES_KIND, shard.rules.bytes)
+
+    async def roll_up(self) -> None:
+        """Passes of the rollup, each after a pause that grows with what it takes."""
+        interval_s = self._settings.rollup_interval_s
+        took_s = 0.0
+        while True:
+            await asyncio.sleep(pause_s(interval_s, took_s))
+            if self._leading() is None:
+                continue
+            try:
+                rolled = await asyncio.to_thread(self._roll_up)
+            except TallyError as error:
+                log.warning("%s; trying again in %.0f s", error, interval_s)
+                continue
+            took_s = rolled.took_s
+            for problem in rolled.problems:
+                log.warning("%s", problem)
+
+    def _leading(self) -> Shard | None:
+        """The leader's shard, or None if this is not the leader."""
+        owned = self._checkpointer.owned.get(LEADERS_PARTITION)
+        return None if owned is None else owned.shard
+
+    async def _append(self, kind: str, value: bytes) -> None:
+        try:
+            await self._control.append_control(topics.INCREMENTS, kind, value)
+        except TallyError as error:
+            log.warning("%s; trying again", error)

@@ -1,0 +1,217 @@
+"""How a shard is recovered from its changelog. Pure.
+
+A position record says what a shard is at an offset that is about to be committed. Recovery resumes
+at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
+disagree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+import msgspec
+import numpy as np
+
+from pipeline.cells import CellValues
+from pipeline.changelog import CELL, CELL_VALUE, FORMAT, ID, REFUSED, PositionValue
+from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
+from pipeline.ids import Occurrence, SeenIds
+from pipeline.refused import RefusedFact, RefusedPlaces, facts_at
+from pipeline.rules import parse_rules
+from pipeline.shard import BatchMark, Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from schemas.records import Records
+
+_decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
+_decode_position = msgspec.msgpack.Decoder(PositionValue).decode
+
+CellFields = tuple[int, int, str, int, int, int, int, int, int]
+"""Incarnation, slot_ms, cell key, generation, and CELL_VALUE."""
+
+IdFields = tuple[int, int, int, str, int]
+"""Incarnation, offset, row, id key, log_ms."""
+
+
+class _Parsed(NamedTuple):
+    """The records of a changelog by kind; a position has its offset and generation before it."""
+
+    cells: list[CellFields]
+    ids: list[IdFields]
+    refused: list[tuple[int, RefusedFact]]
+    positions: list[tuple[int, int, PositionValue]]
+    written: list[tuple[int, bytes]]
+    """The generation and the key of every cell and position."""
+
+
+@dataclass(slots=True)
+class RecoveredShard:
+    """Gathers one partition's changelog records in log order, then makes its shard of them."""
+
+    partition: int
+    first_offset: int | None = None
+    next_offset: int | None = None
+    _records: dict[bytes, bytes | None] = field(default_factory=dict)
+    _known: _Parsed | None = None
+
+    def add(self, start: int, next_offset: int, records: Records) -> None:
+        """Take what the changelog holds from `start` up to `next_offset`; tombstones forget.
+
+        Raises TryAgainError when this does not follow on what was taken before: a part of the
+        changelog would be missing.
+        """
+        if self.next_offset not in {None, start}:
+            raise TryAgainError(
+                f"the changelog of partition {self.partition} was read with a gap: expected offset "
+                f"{self.next_offset}, got {start}; recovery begins again"
+            )
+        if self.first_offset is None:
+            self.first_offset = start
+        self.next_offset = next_offset
+        if None in records.keys:
+            raise OperatorError(
+                f"the changelog of partition {self.partition} holds a record without a key, "
+                "which Tally never writes; check who else writes to that topic"
+            )
+        keys = cast("list[bytes]", records.keys)
+        self._records.update(zip(keys, records.values, strict=True))
+        self._known = None
+
+    def position(self, committed: int | None) -> int | None:
+        """Where to go on: the newest generation's last position, at or after the committed one.
+
+        A position's cells and ids are written before it, so its shard is complete, committed or
+        not. Going by the changelog, a committed offset that was lost, or that went back, costs
+        nothing. A zombie may write a position further on; but the cells it belongs to are forgotten
+        once a newer generation has committed, so that one goes first. None if there is no position.
+        """
+        known = [
+            (value.incarnation, generation, offset)
+            for offset, generation, value in self._parsed().positions
+            if committed is None or offset >= committed
+        ]
+        return max(known)[2] if known else None
+
+    def resume(self, position: int) -> Shard:
+        """The shard at a `position` that the changelog knows."""
+        found = self._parsed()
+        _, _, here = max(
+            (
+                (value.incarnation, generation, value)
+                for offset, generation, value in found.positions
+                if offset == position
+            ),
+            key=lambda one: one[:2],
+        )
+        shard = Shard(
+            self.partition,
+            position,
+            here.log_ms,
+            here.incarnation,
+            parse_rules(here.rules),
+            None if here.last_batch is None else BatchMark(*here.last_batch),
+            SeenIds(_occurrences(found.ids, here, position)),
+            RefusedPlaces(_facts(found.refused, here, position)),
+        )
+        shard.replica = here.replica
+        for slot_ms, values in _greatest(found.cells, here.incarnation):
+            shard.restore(slot_ms, values)
+        return shard
+
+    def refuse(self, committed: int | None) -> NoReturn:
+        """There is no position to go on at."""
+        raise ShardRefusedError(
+            self.partition,
+            f"it is committed at offset {committed}, for which its changelog has no position "
+            "record; if this stays after a restart, rebuild with `tally replay`",
+        )
+
+    def is_new(self) -> bool:
+        """True if the changelog holds nothing at all."""
+        return not any(value is not None for value in self._records.values())
+
+    def keys_of_others(self, generation: int) -> list[bytes]:
+        """What other generations wrote: unneeded once a commit of this one is confirmed."""
+        return [key for writer, key in self._parsed().written if writer != generation]
+
+    def _parsed(self) -> _Parsed:
+        """All records by kind, read once. Tombstones are left out."""
+        if self._known is None:
+            self._known = _Parsed([], [], [], [], [])
+            for key, value in self._records.items():
+                if value is not None:
+                    self._sort(self._known, key, value)
+        return self._known
+
+    def _sort(self, known: _Parsed, key: bytes, value: bytes) -> None:
+        kind, *rest = self._decode_key(key)
+        if kind == ID:
+            known.ids.append((*rest, _decode.decode(value)[0]))
+            return
+        if kind == REFUSED:
+            known.refused.append((rest[0], RefusedFact(*rest[1:])))
+            return
+        if kind == CELL:
+            known.cells.append((*rest, *_decode.decode(value)))
+        else:
+            known.positions.append((*rest, _decode_position(value)))
+        known.written.append((rest[-1], key))
+
+    def _decode_key(self, key: bytes) -> list[Any]:
+        version, *rest = _decode.decode(key)
+        fields: list[Any] = rest
+        if version != FORMAT:
+            raise OperatorError(
+                f"the changelog of partition {self.partition} has format {version}, this Tally "
+                f"reads {FORMAT}; run the version that wrote it"
+            )
+        return fields
+
+
+def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, CellValues]]:
+    """The cells of an incarnation by slot, each with the greatest `through` of any generation."""
+    slots: dict[int, list[CellFields]] = defaultdict(list)
+    for cell in cells:
+        if cell[0] == incarnation:
+            slots[cell[1]].append(cell)
+    for slot_ms, found in slots.items():
+        found.sort(key=itemgetter(6))
+        # Of equal keys a dictionary keeps the last, which is the one with the greatest `through`.
+        unique = dict(zip(map(itemgetter(2), found), found, strict=True))
+        numbers = chain.from_iterable(map(itemgetter(slice(4, None)), unique.values()))
+        columns = np.fromiter(numbers, np.int64).reshape(-1, len(CELL_VALUE))
+        yield slot_ms, CellValues(list(unique), *columns.T.copy())
+
+
+def _facts(
+    refused: list[tuple[int, RefusedFact]], position: PositionValue, committed: int
+) -> Iterable[RefusedFact]:
+    """What was known of refused places at the committed offset."""
+    ours = (fact for incarnation, fact in refused if incarnation == position.incarnation)
+    return facts_at(ours, position.refused_from, committed)
+
+
+def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -> list[Occurrence]:
+    """The ids that were remembered at the committed offset, in log order.
+
+    Those at or past it were written by an owner that was ahead; those before `ids_from` were
+    forgotten, though perhaps not yet in the changelog.
+    """
+    if position.ids_from is None:
+        return []
+    return sorted(
+        (
+            Occurrence(id_key, offset, row, log_ms)
+            for incarnation, offset, row, id_key, log_ms in ids
+            if incarnation == position.incarnation
+            and position.ids_from <= (offset, row)
+            and offset < committed
+        ),
+        key=lambda one: (one.offset, one.row),
+    )
