@@ -7,22 +7,22 @@ version wins in every partition, whatever their order there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from pipeline.errors import BadInputError
+from schemas.rules import IDS_PER_PARTITION, Family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from schemas.families import Families
+
 RULES_KIND = "rules"
 """The value of the header `tally-kind` of a rules record."""
-
-IDS_LIMIT = 1_000_000
-"""How many occurrences of ids a partition remembers."""
 
 EARLINESS_MS = 300_000
 """How far `at` may be ahead of log time, in any family."""
@@ -32,14 +32,20 @@ EARLINESS_MS = 300_000
 DurationMs = Annotated[int, msgspec.Meta(ge=0, le=36_500 * 86_400_000)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Partitions = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+
+
+_UNSAID = Family()
+"""What a family's rules are where nobody has said otherwise."""
 
 
 class FamilyRules(msgspec.Struct, frozen=True):
-    """What decides how a family's records are counted."""
+    """What decides how a family's records are counted: the part of `Family` that is in the log."""
 
-    lateness_ms: DurationMs = 86_400_000
-    regions: bool = True
-    ids_horizon_ms: DurationMs = 86_400_000
+    lateness_ms: DurationMs = _UNSAID.lateness_ms
+    regions: bool = _UNSAID.regions
+    ids_horizon_ms: DurationMs = _UNSAID.ids.horizon_ms
+    cells_max: Limit = _UNSAID.cells_max
 
 
 _DEFAULT = FamilyRules()
@@ -51,17 +57,23 @@ class _Document(msgspec.Struct):
     version: Version
     default: FamilyRules = _DEFAULT
     families: dict[str, FamilyRules] = {}
-    ids_limit: Limit = IDS_LIMIT
+    ids_limit: Limit = IDS_PER_PARTITION
+    id_partitions: Partitions = 0
 
 
 @dataclass(frozen=True)
 class CountingRules:
-    """All families' rules, and which version of them this is; 0 is what holds before any record."""
+    """All families' rules, and which version of them this is; 0 is what holds before any record.
+
+    `id_partitions` is how many partitions the topic began with, which is what ids are routed by; 0
+    while nobody has said.
+    """
 
     version: int = 0
     default: FamilyRules = _DEFAULT
     families: Mapping[str, FamilyRules] = field(default_factory=dict)
-    ids_limit: int = IDS_LIMIT
+    ids_limit: int = IDS_PER_PARTITION
+    id_partitions: int = 0
 
     def of(self, counter: str) -> FamilyRules:
         """The rules for a counter."""
@@ -69,16 +81,39 @@ class CountingRules:
             return self.default
         return self.families.get(counter.partition(":")[0], self.default)
 
+    def group_of(self, counter: str) -> str:
+        """The family a counter's cells are capped with; "" for all that no rule names."""
+        family = counter.partition(":")[0]
+        return family if family in self.families else ""
+
+    def cells_max(self, group: str) -> int:
+        """How many cells a group may open in a slot."""
+        return self.families.get(group, self.default).cells_max
+
     @cached_property
     def ids_horizon_ms_max(self) -> int:
         """The longest horizon of any family."""
         return max(rules.ids_horizon_ms for rules in (self.default, *self.families.values()))
 
+    def supersedes(self, other: CountingRules) -> bool:
+        """Whether these hold where both are in the log, in whichever order they are there."""
+        if self.version == other.version:
+            return self.bytes > other.bytes
+        return self.version > other.version
+
+    def counts_as(self, other: CountingRules) -> bool:
+        """Whether both count alike, of whatever version and for however many partitions."""
+        return replace(self, version=0, id_partitions=0) == replace(
+            other, version=0, id_partitions=0
+        )
+
     @cached_property
     def bytes(self) -> bytes:
         """As a rules record's value. Equal rules give equal bytes."""
         families = dict(sorted(self.families.items()))
-        document = _Document(self.version, self.default, families, self.ids_limit)
+        document = _Document(
+            self.version, self.default, families, self.ids_limit, self.id_partitions
+        )
         return msgspec.json.encode(document, order="sorted")
 
 
@@ -88,4 +123,29 @@ def parse_rules(value: bytes) -> CountingRules:
         document = msgspec.json.decode(value, type=_Document)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadInputError(f"not counting rules: {error}") from error
-    return CountingRules(document.version, document.default, document.families, document.ids_limit)
+    return CountingRules(
+        document.version,
+        document.default,
+        document.families,
+        document.ids_limit,
+        document.id_partitions,
+    )
+
+
+def counting_rules(families: Families, version: int = 0, id_partitions: int = 0) -> CountingRules:
+    """What of the families' rules decides counting.
+
+    A family that is named keeps its place even if its rules are the default's, because it has a cap
+    of cells of its own.
+    """
+    return CountingRules(
+        version,
+        _family_rules(families.default),
+        {name: _family_rules(family) for name, family in families.families.items()},
+        families.ids_per_partition,
+        id_partitions,
+    )
+
+
+def _family_rules(family: Family) -> FamilyRules:
+    return FamilyRules(family.lateness_ms, family.regions, family.ids.horizon_ms, family.cells_max)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
 
-from pipeline import topics
+from pipeline import shard_plan, topics
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.sharding import counter_partition, id_partition
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
@@ -45,13 +44,15 @@ class Sender:
                 "log_level": 0,
             }
         )
-        admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-        self._partitions = topics.partition_counts(admin, kafka).get(topics.INCREMENTS, 0)
+        counts = topics.partition_counts(topics.admin_client(kafka), kafka)
+        self._partitions = counts.get(topics.INCREMENTS, 0)
         if not self._partitions:
             raise OperatorError(
                 f"topic {topics.INCREMENTS} does not exist yet; start a worker first "
                 "(`tally up` runs one)"
             )
+        plan = shard_plan.planned_rules(kafka)
+        self._id_partitions = shard_plan.id_partitions(plan, self._partitions)
 
     def send_lines(self, lines: Sequence[bytes], columns: pa.Table) -> None:
         """Send lines as they are; row i of `columns` is what the decoder read in line i."""
@@ -76,7 +77,7 @@ class Sender:
         return [
             counter_partition(counter, 0, self._partitions)
             if id_ is None
-            else id_partition(counter, id_, self._partitions)
+            else id_partition(counter, id_, self._id_partitions)
             for counter, id_ in zip(counters, ids, strict=True)
         ]
 

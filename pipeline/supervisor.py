@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from pipeline.clock import Clock
@@ -48,6 +48,7 @@ class Supervisor:
         self._stop_asked = asyncio.Event()
         self._kill_asked = False
         self.on_restart: Callable[[], None] = lambda: None
+        self.before_last_stage: Callable[[], Awaitable[None]] | None = None
 
     @property
     def pids(self) -> dict[str, int]:
@@ -66,14 +67,29 @@ class Supervisor:
     async def start(self) -> bool:
         """True when all parts are healthy, False when a stop was asked for meanwhile.
 
-        Raises OperatorError when a part cannot be started. The caller calls `stop` in every case.
+        Raises OperatorError when a part cannot be started, and what `before_last_stage` raises. The
+        caller calls `stop` in every case.
         """
         for stage in self._stages:
+            if stage is self._stages[-1] and not await self._prepared():
+                return False
             for part in stage:
                 self._keepers[part.name] = asyncio.create_task(self._keep(part))
             while not all(part.name in self._healthy for part in stage):
                 if await self._until_asked(self._pace.probe_every_s):
                     return False
+        return True
+
+    async def _prepared(self) -> bool:
+        """Runs `before_last_stage`; False when a stop was asked for meanwhile."""
+        if self.before_last_stage is None:
+            return True
+        preparing = asyncio.ensure_future(self.before_last_stage())
+        while not preparing.done():
+            if await self._until_asked(self._pace.probe_every_s):
+                preparing.cancel()
+                return False
+        preparing.result()
         return True
 
     async def watch(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, though not in its __all__
     AdminClient,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -20,8 +23,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 INCREMENTS = "tally.increments"
+SHARD_PLAN = "tally.shard-plan"
+"""Compacted, one partition: what producers must know to choose a partition."""
 
+_CHANGELOG = re.compile(r"tally-build-([0-9]+)-cells-changelog")
 _TIMEOUT_S = 10.0
+_GROWN_POLL_S = 0.2
+_GROWN_POLLS = 50
 
 
 def group_id(build: int) -> str:
@@ -34,14 +42,25 @@ def changelog(build: int) -> str:
     return f"{group_id(build)}-cells-changelog"
 
 
+def builds_with_changelog(names: Mapping[str, int]) -> list[int]:
+    """The builds whose changelogs are among these topics."""
+    return sorted(int(found[1]) for name in names if (found := _CHANGELOG.fullmatch(name)))
+
+
+def admin_client(kafka: str) -> AdminClient:
+    """For making and asking about topics. Connects when it is first used."""
+    return AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+
+
 def ensure_topics(kafka: str, build: int, partitions: int) -> None:
     """Create the topics that are missing. Blocks; raises TryAgainError when Kafka is away.
 
-    The changelog always gets as many partitions as the increments have. Existing topics are left as
-    they are, but an increments topic without LogAppendTime is refused with OperatorError, because
-    what becomes of a record would then depend on its producer's clock.
+    The changelog always gets as many partitions as the increments have, also if these were grown by
+    somebody else. Existing topics are left as they are otherwise, but an increments topic without
+    LogAppendTime is refused with OperatorError, because what becomes of a record would then depend
+    on its producer's clock.
     """
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    admin = admin_client(kafka)
     existing = partition_counts(admin, kafka)
     source = existing.get(INCREMENTS, partitions)
     wanted = {
@@ -50,15 +69,19 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
             1,
             {"retention.ms": "-1", "max.message.bytes": str(dead_letters.MAX_BYTES)},
         ),
+        SHARD_PLAN: (1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}),
         changelog(build): (source, {"cleanup.policy": "compact"}),
     }
     missing = [
-        NewTopic(name, count, 1, config=dict(config))
+        # The number of copies is the cluster's default.
+        NewTopic(name, count, config=dict(config))
         for name, (count, config) in wanted.items()
         if name not in existing
     ]
     if missing:
         _create(admin, missing)
+    if existing.get(changelog(build), source) < source:
+        grow(admin, kafka, changelog(build), source)
     _check_log_append_time(admin)
 
 
@@ -73,6 +96,41 @@ def partition_counts(admin: AdminClient, kafka: str) -> Mapping[str, int]:
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
+def grow(admin: AdminClient, kafka: str, topic: str, partitions: int) -> None:
+    """Give a topic more partitions, and wait until Kafka tells of them.
+
+    Blocks; raises TryAgainError when Kafka does not do it in time.
+    """
+    futures: Mapping[str, Future[None]] = admin.create_partitions(
+        [NewPartitions(topic, partitions)], operation_timeout=_TIMEOUT_S
+    )
+    failure: KafkaException | None = None
+    try:
+        futures[topic].result(timeout=_TIMEOUT_S)
+    except KafkaException as error:
+        # Two that grow it at once both try; to the second, Kafka says that it has so many.
+        failure = error
+    for _ in range(_GROWN_POLLS):
+        if partition_counts(admin, kafka).get(topic, 0) >= partitions:
+            return
+        if failure is not None:
+            break
+        time.sleep(_GROWN_POLL_S)
+    raise TryAgainError(
+        f"Kafka did not grow topic {topic} to {partitions} partitions: {failure or 'in time'}"
+    )
+
+
+def settings_of(admin: AdminClient, topic: str) -> Mapping[str, str]:
+    """A topic's settings by Kafka's names. Blocks; raises TryAgainError when Kafka is away."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        config = admin.describe_configs([resource])[resource].result(timeout=_TIMEOUT_S)
+    except KafkaException as error:
+        raise TryAgainError(f"Kafka did not describe topic {topic}: {error}") from error
+    return {name: entry.value for name, entry in config.items() if entry.value is not None}
+
+
 def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
     futures: Mapping[str, Future[None]] = admin.create_topics(topics, operation_timeout=_TIMEOUT_S)
     for name, future in futures.items():
@@ -85,12 +143,7 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
 
 
 def _check_log_append_time(admin: AdminClient) -> None:
-    resource = ConfigResource(ResourceType.TOPIC, INCREMENTS)
-    try:
-        config = admin.describe_configs([resource])[resource].result(timeout=_TIMEOUT_S)
-    except KafkaException as error:
-        raise TryAgainError(f"Kafka did not describe topic {INCREMENTS}: {error}") from error
-    kind = config["message.timestamp.type"].value
+    kind = settings_of(admin, INCREMENTS).get("message.timestamp.type")
     if kind != "LogAppendTime":
         raise OperatorError(
             f"topic {INCREMENTS} has message.timestamp.type={kind}; set it to LogAppendTime and "

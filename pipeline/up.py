@@ -26,6 +26,8 @@ from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
 from pipeline.parts import News, Output, Part, Probe
 from pipeline.supervisor import Supervisor
+from pipeline.up_rules import rules_step
+from schemas.settings import load_settings
 
 HOST = "127.0.0.1"
 PORT_GRACE_S = 1.0
@@ -229,16 +231,21 @@ class Attend(Protocol):
 async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], attend: Attend) -> int:
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
-    Raises OperatorError before anything is started for a folder in use or a taken port, and later
-    for a part that cannot be brought up; all parts are ended then. Raises what `attend` raises.
+    Raises OperatorError before anything is started for a folder in use, a taken port or a mistake
+    in the families' file, and later for a part that cannot be brought up; all parts are ended then.
+    Raises what `attend` raises.
     """
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
+        kafka, clickhouse, web = addresses.environment.values()
+        settings = load_settings(kafka=kafka, clickhouse=clickhouse, web=web)
+        apply_rules = rules_step(settings, clock, tell)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)
         plan = stages(options.data, addresses, options.workers, options.fsync)
         supervisor = Supervisor(plan, options.data / "logs", clock, tell)
         was_cut_short = _obey_signals(supervisor, clock)
+        supervisor.before_last_stage = apply_rules
         supervisor.on_restart = lambda: write_addresses(file, addresses, supervisor.pids)
         try:
             if await supervisor.start():

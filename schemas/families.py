@@ -1,22 +1,23 @@
-"""The counting rules, family by family: `tally.toml` read, checked and merged with the default.
+"""The rules, family by family: `tally.toml` read, checked and merged with the default.
 
-[default]                       # every field may be left out
+ids_per_partition = 1000000     # every field may be left out
+
+[default]
 kind = "exact"                  # exact | sketched | strict
 regions = true
 lateness = "1d"
+cells_max = 1000000
 shards = 1                      # a number, or "adaptive"
 read_mode = "cached"            # cached | exact | live
 distinct = { enabled = true, error = 0.02, grains = ["1h", "1d"] }
 trends = { enabled = true, k = 100, min_count = 10, min_score = 3.0 }
 retention = { "1m" = "7d", "1h" = "90d", "1d" = "forever" }
-ids = { horizon = "1d", limit = 1000000 }
+ids = { horizon = "1d" }
 
 [families.hashtag]              # the same fields; what is left out is the default's
 lateness = "2h"
 """
 
-import hashlib
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -25,10 +26,19 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from pipeline.errors import OperatorError
-from schemas.rules import Distinct, Family, Ids, Retention, Rules, Trends
+from schemas.rules import (
+    IDS_PER_PARTITION,
+    Distinct,
+    Family,
+    Ids,
+    Retention,
+    Rules,
+    Trends,
+)
 from schemas.toml_places import line_of, nearest
 
 _FAMILY_MAX_BYTES = 255
+_AVAILABLE_KINDS = frozenset({"exact"})
 _TABLES: dict[str, type[BaseModel]] = {
     "distinct": Distinct,
     "trends": Trends,
@@ -40,25 +50,13 @@ _TABLES: dict[str, type[BaseModel]] = {
 class Families(Rules):
     """All families' rules, each whole: what a family leaves out was taken from the default."""
 
+    ids_per_partition: int = Field(default=IDS_PER_PARTITION, ge=1, le=100_000_000)
     default: Family = Family()
     families: dict[str, Family] = Field(default_factory=dict)
 
     def for_counter(self, counter: str) -> Family:
         """The rules for `family:key`; the default's for a family that is not named."""
         return self.families.get(counter.partition(":")[0], self.default)
-
-    def canonical_json(self) -> str:
-        """The counting rules as one text: equal rules give equal texts, however written."""
-        default = self.default.counting_rules()
-        named = {name: family.counting_rules() for name, family in self.families.items()}
-        special = {name: rules for name, rules in named.items() if rules != default}
-        document = {"default": default, "families": special}
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-    @property
-    def rules_hash(self) -> str:
-        """SHA-256 of the canonical JSON, in hexadecimal."""
-        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
 
 def load_families(path: Path | None) -> Families:
@@ -102,6 +100,17 @@ def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | No
         problem = error.errors()[0]
         place = _place_in(document, tuple(map(str, problem["loc"])))
         return place, _reason(problem["type"], problem["msg"], place)
+    return _unavailable_kind(document)
+
+
+def _unavailable_kind(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """A family of a kind that this version cannot count: refused, rather than counted otherwise."""
+    families = document.get("families", {})
+    tables = [(("families", name), table) for name, table in families.items()]
+    for place, table in [(("default",), document.get("default", {})), *tables]:
+        kind = table.get("kind", "exact")
+        if kind not in _AVAILABLE_KINDS:
+            return (*place, "kind"), f"{kind!r} is not available yet in this version"
     return None
 
 
@@ -140,7 +149,7 @@ def _merged(document: dict[str, Any]) -> dict[str, Any]:
     default = document.get("default", {})
     families = document.get("families", {})
     merged = {name: _over(default, family) for name, family in families.items()}
-    return {"default": default, "families": merged}
+    return {**document, "default": default, "families": merged}
 
 
 def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The rules of one family of counters, as `tally.toml` writes them and the pipeline uses them."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -11,6 +11,9 @@ GRAINS: tuple[Grain, ...] = ("1m", "1h", "1d")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION_MAX_MS = 36_500 * _UNITS_MS["d"]
 _FOREVER = "forever"
+
+IDS_PER_PARTITION = 1_000_000
+"""How many occurrences of ids a partition remembers, those of all families together."""
 
 
 def parse_duration_ms(value: object) -> int:
@@ -22,6 +25,14 @@ def parse_duration_ms(value: object) -> int:
     if not 0 < duration_ms <= _DURATION_MAX_MS:
         raise ValueError("expected a duration above 0 and up to 36500d")
     return duration_ms
+
+
+def format_duration(duration_ms: int) -> str:
+    """The shortest text that `parse_duration_ms` reads as this, or milliseconds if none does."""
+    for unit in ("d", "h", "m", "s"):
+        if duration_ms and duration_ms % _UNITS_MS[unit] == 0:
+            return f"{duration_ms // _UNITS_MS[unit]}{unit}"
+    return f"{duration_ms}ms"
 
 
 def _retention_ms(value: object) -> int | None:
@@ -69,25 +80,21 @@ class Retention(Rules):
 
 
 class Ids(Rules):
-    """How long an id is remembered: by log time or by number in a partition, what ends first."""
+    """How long an id is remembered, by log time; `ids_per_partition` may end it sooner."""
 
     horizon_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="horizon")
-    limit: int = Field(default=1_000_000, ge=1, le=100_000_000)
 
 
 class Family(Rules):
-    """The rules of one family of counters."""
+    """The rules of one family of counters. The defaults here are the only ones there are."""
 
     kind: Literal["exact", "sketched", "strict"] = "exact"
     regions: bool = True
     lateness_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="lateness")
+    cells_max: int = Field(default=1_000_000, ge=1, le=100_000_000)
     shards: Annotated[int, Field(ge=1, le=4096)] | Literal["adaptive"] = 1
     read_mode: Literal["cached", "exact", "live"] = "cached"
     distinct: Distinct = Distinct()
     trends: Trends = Trends()
     retention: Retention = Retention()
     ids: Ids = Ids()
-
-    def counting_rules(self) -> dict[str, Any]:
-        """What decides how records are counted; sharding, retention and reads do not."""
-        return self.model_dump(mode="json", exclude={"shards", "retention", "read_mode"})

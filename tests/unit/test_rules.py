@@ -5,11 +5,12 @@ import json
 import pytest
 
 from pipeline.errors import BadInputError
-from pipeline.rules import CountingRules, FamilyRules, parse_rules
+from pipeline.rules import CountingRules, FamilyRules, counting_rules, parse_rules
+from schemas.families import Families, parse_families
 
 
 def test_rules_read_back_as_they_were_written() -> None:
-    rules = CountingRules(7, FamilyRules(1_000), {"b": FamilyRules(regions=False)}, 5)
+    rules = CountingRules(7, FamilyRules(1_000), {"b": FamilyRules(regions=False)}, 5, 8)
     assert parse_rules(rules.bytes) == rules
 
 
@@ -41,3 +42,62 @@ def test_fields_of_a_later_version_are_ignored() -> None:
 def test_what_is_no_set_of_rules_is_refused(value: bytes) -> None:
     with pytest.raises(BadInputError, match="not counting rules"):
         parse_rules(value)
+
+
+def test_the_greater_version_supersedes_and_of_equal_versions_the_greater_bytes() -> None:
+    one, two = CountingRules(1), CountingRules(2)
+    assert two.supersedes(one)
+    assert not one.supersedes(two)
+    twin = CountingRules(1, FamilyRules(lateness_ms=5))
+    assert one.supersedes(twin) != twin.supersedes(one)
+    assert not one.supersedes(CountingRules(1))
+
+
+def test_rules_that_count_alike_may_be_of_other_versions_and_for_more_partitions() -> None:
+    assert CountingRules(1, id_partitions=4).counts_as(CountingRules(2, id_partitions=8))
+    assert not CountingRules(1).counts_as(CountingRules(1, ids_limit=5))
+
+
+def test_without_a_file_the_rules_are_those_that_hold_before_any_record() -> None:
+    assert counting_rules(Families()) == CountingRules()
+
+
+def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
+    # Logs are counted again years later, and then by what held before their first rules.
+    assert json.loads(CountingRules().bytes) == {
+        "version": 0,
+        "default": {
+            "lateness_ms": 86_400_000,
+            "regions": True,
+            "ids_horizon_ms": 86_400_000,
+            "cells_max": 1_000_000,
+        },
+        "families": {},
+        "ids_limit": 1_000_000,
+        "id_partitions": 0,
+    }
+
+
+def test_a_file_says_each_rule_that_decides_counting() -> None:
+    families = parse_families(
+        "ids_per_partition = 7\n[default]\nlateness = '2h'\n"
+        "[families.a]\nregions = false\nids.horizon = '5m'\ncells_max = 3"
+    )
+    assert counting_rules(families, 9, 4) == CountingRules(
+        9,
+        FamilyRules(lateness_ms=7_200_000),
+        {"a": FamilyRules(7_200_000, regions=False, ids_horizon_ms=300_000, cells_max=3)},
+        ids_limit=7,
+        id_partitions=4,
+    )
+
+
+def test_a_named_family_stays_named_though_its_rules_are_the_defaults() -> None:
+    rules = counting_rules(parse_families("[families.a]"))
+    assert rules.group_of("a:x") == "a"
+    assert not rules.counts_as(CountingRules())
+
+
+def test_what_does_not_decide_counting_is_not_in_the_rules() -> None:
+    text = '[default]\nshards = 8\nread_mode = "live"\nretention."1m" = "1h"\ntrends.k = 5'
+    assert counting_rules(parse_families(text)) == CountingRules()

@@ -24,6 +24,10 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "partitions": 8,
         "flush_interval_s": 1.0,
         "checkpoint_interval_s": 5.0,
+        "unflushed_rows_max": 2_000_000,
+        "heartbeat_interval_s": 5.0,
+        "rollup_interval_s": 60.0,
+        "longest_query_s": 3600.0,
     }
 
 
@@ -42,6 +46,7 @@ def test_a_config_in_the_working_folder_is_found() -> None:
         ("CONFIG", "/etc/tally.toml", Path("/etc/tally.toml")),
         ("BUILD", "7", 7),
         ("FLUSH_INTERVAL_S", "0.25", 0.25),
+        ("UNFLUSHED_ROWS_MAX", "5000", 5000),
         ("PARTITIONS", "", 8),
     ],
 )

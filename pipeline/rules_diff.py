@@ -1,0 +1,76 @@
+"""In what two sets of counting rules differ, in the words of `tally.toml`. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from schemas.rules import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.rules import CountingRules, FamilyRules
+
+_NAMED, _UNNAMED = "named", "not named"
+
+
+class Difference(NamedTuple):
+    """One setting that is not the same: what it was, and what it would be."""
+
+    setting: str
+    before: str
+    after: str
+
+    def line(self) -> str:
+        """For people."""
+        return f"{self.setting}: {self.before} -> {self.after}"
+
+
+def differences(before: CountingRules, after: CountingRules) -> list[Difference]:
+    """Every setting that decides counting and is not the same in both.
+
+    What a family was or will be without being named is what the default says; being named at all is
+    a difference of its own, since a named family has a cap of cells for itself.
+    """
+    names = sorted({*before.families, *after.families})
+    found = _changed(_top(before), _top(after))
+    for name in names:
+        place = f"families.{name}"
+        found += _changed(
+            {place: _NAMED if name in before.families else _UNNAMED}
+            | _family(place, before.families.get(name, before.default)),
+            {place: _NAMED if name in after.families else _UNNAMED}
+            | _family(place, after.families.get(name, after.default)),
+        )
+    return found
+
+
+def settings_of(rules: CountingRules) -> dict[str, str]:
+    """The settings as `tally.toml` writes them, each family's in full."""
+    found = _top(rules)
+    for name in sorted(rules.families):
+        found |= _family(f"families.{name}", rules.families[name])
+    return found
+
+
+def in_one_line(found: Sequence[Difference], at_most: int = 3) -> str:
+    """The first few differences, and how many more there are."""
+    shown = "; ".join(difference.line() for difference in found[:at_most])
+    return shown if len(found) <= at_most else f"{shown}; and {len(found) - at_most} more"
+
+
+def _changed(old: dict[str, str], new: dict[str, str]) -> list[Difference]:
+    return [Difference(name, old[name], new[name]) for name in old if old[name] != new[name]]
+
+
+def _top(rules: CountingRules) -> dict[str, str]:
+    return {"ids_per_partition": str(rules.ids_limit)} | _family("default", rules.default)
+
+
+def _family(place: str, rules: FamilyRules) -> dict[str, str]:
+    return {
+        f"{place}.lateness": format_duration(rules.lateness_ms),
+        f"{place}.regions": str(rules.regions).lower(),
+        f"{place}.ids.horizon": format_duration(rules.ids_horizon_ms),
+        f"{place}.cells_max": str(rules.cells_max),
+    }

@@ -1,0 +1,122 @@
+"""Growing the log while workers count it: they share the new partitions, and counts stay exact."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.brokers import Broker
+from tests.kit.embedded import EmbeddedLog
+from tests.kit.kafka import RealKafka, require_kafka
+from tests.kit.processes import wait_until
+from tests.kit.tally import RunningTally, tally_on
+
+BEFORE, AFTER = 3, 7
+PATIENCE_S = 90
+SETTINGS = {
+    "TALLY_PARTITIONS": str(BEFORE),
+    "TALLY_FLUSH_INTERVAL_S": "0.2",
+    "TALLY_CHECKPOINT_INTERVAL_S": "1",
+}
+READY = re.compile(r"^worker ready: (\d+) partitions$", re.MULTILINE)
+
+Event = dict[str, object]
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def tally(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningTally]:
+    folder = tmp_path_factory.mktemp(f"partitions-{request.param}")
+    broker: Broker
+    if request.param == "kafka":
+        require_kafka()
+        broker = RealKafka(folder / "log")
+    else:
+        broker = EmbeddedLog(folder / "log")
+    broker.start()
+    try:
+        with tally_on(broker, folder, workers=2, settings=SETTINGS) as running:
+            yield running
+    finally:
+        broker.kill()
+
+
+def events(label: str) -> list[Event]:
+    """A third of them with an id."""
+    return [
+        {
+            "counter": f"likes:post-{n % 40}",
+            "delta": 1 + n % 3,
+            **({"id": f"{label}-{n}"} if n % 3 == 0 else {}),
+        }
+        for n in range(240)
+    ]
+
+
+def produce(tally: RunningTally, wanted: list[Event]) -> None:
+    tally.run("produce", "-", stdin="".join(json.dumps(event) + "\n" for event in wanted))
+
+
+def shares(tally: RunningTally) -> list[int]:
+    """How many partitions each worker has now."""
+    return [int((READY.findall(worker.output()) or ["0"])[-1]) for worker in tally.workers]
+
+
+def wait_shared(tally: RunningTally, partitions: int) -> None:
+    wait_until(
+        lambda: sum(shares(tally)) == partitions and all(shares(tally)),
+        f"two workers share {partitions} partitions",
+        timeout_s=PATIENCE_S,
+        poll_s=0.2,
+    )
+
+
+@pytest.mark.timeout(300)  # Java, two workers and a rebalance on two busy cores
+def test_growing_under_two_workers_keeps_every_count_exact(tally: RunningTally) -> None:
+    wait_shared(tally, BEFORE)
+    first, meanwhile, later = events("first"), events("meanwhile"), events("later")
+    produce(tally, first)
+
+    grown = tally.json("partitions", str(AFTER))
+    assert grown == {"source": AFTER, "changelogs": {"1": AFTER}, "ids": BEFORE}
+    # Workers have not noticed yet: these wait in the new partitions for their first owner.
+    produce(tally, meanwhile)
+    wait_shared(tally, AFTER)
+    produce(tally, later)
+    # Sent again by producers that learnt of all partitions: every id must reach the partition in
+    # which it was seen before.
+    produce(tally, [event for event in first + meanwhile if "id" in event])
+
+    truth: Counter[str] = Counter()
+    for event in first + meanwhile + later:
+        truth[str(event["counter"])] += int(str(event["delta"]))
+    tally.wait_for(
+        "SELECT counter, toInt64(total) FROM tally.totals "
+        "WHERE startsWith(counter, 'likes:') ORDER BY counter",
+        sorted(truth.items()),
+        timeout_s=PATIENCE_S,
+    )
+    [(repeated,)] = tally.rows("SELECT sum(duplicates) FROM tally.cells_1m FINAL")
+    assert repeated == 160
+
+    def all_by_the_rules() -> bool:
+        document = tally.json("rules")
+        found = {shard["version"] for shard in document["shards"]}
+        return len(document["shards"]) == AFTER and found == {document["rules"]["version"]}
+
+    wait_until(all_by_the_rules, "new partitions have the rules", timeout_s=PATIENCE_S, poll_s=0.5)
+    used = tally.rows("SELECT DISTINCT shard FROM tally.cells_1m ORDER BY shard")
+    assert [shard for (shard,) in used] == list(range(AFTER))
+
+
+def test_growing_again_to_the_same_number_changes_nothing(tally: RunningTally) -> None:
+    now = tally.json("partitions")
+    assert tally.json("partitions", str(now["source"])) == now
+
+
+def test_fewer_partitions_are_refused(tally: RunningTally) -> None:
+    refused = tally.run("partitions", "2", code=1)
+    assert "Kafka takes none away" in refused.stderr
