@@ -33,6 +33,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from pipeline.errors import TryAgainError
+from pipeline.record_batches import keep_bytes_of_fetches, records_of
 from pipeline.shard import BatchMark
 from schemas.records import Records
 
@@ -93,7 +94,7 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         if pending._check_crcs and not batch.validate_crc():
             raise CorruptRecordException(f"Invalid CRC - {tp}")
         if not batch.is_control_batch:
-            records.extend(batch)
+            records.extend(records_of(batch, batches))
         next_offset = batch.next_offset
         last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
         first_batch = first_batch or last_batch
@@ -271,4 +272,5 @@ class BulkTransport(driver.Transport):
     Consumer: ClassVar[type[ConsumerT]] = BulkConsumer
 
 
+keep_bytes_of_fetches()
 TRANSPORTS.aliases[SCHEME] = f"{__name__}:BulkTransport"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.changelog import (
     cell_keys,
     checkpoint_records,
-    id_keys,
+    forgotten_keys,
     position_key,
     position_record,
     tombstones,
@@ -34,9 +34,10 @@ from pipeline.faults import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.changelog import ChangelogRecord, RecoveredShard
+    from pipeline.changelog import ChangelogRecord
     from pipeline.clock import Clock
     from pipeline.dead_letters import DeadLetter
+    from pipeline.recovery import RecoveredShard
     from pipeline.shard import Shard, ShardSnapshot
 
 
@@ -51,6 +52,16 @@ class Position:
     flushed_at_ms: int
     checkpoint_through: int
     checkpointed_at_ms: int
+    rules_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How long a heartbeat took from the log into ClickHouse."""
+
+    shard: int
+    at_ms: int
+    freshness_ms: int
 
 
 class Sink(Protocol):
@@ -59,12 +70,20 @@ class Sink(Protocol):
     They raise TryAgainError when it is away, OperatorError when it refuses.
     """
 
-    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> None:
-        """Store what the snapshots hold to flush, all of it or an error."""
+    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> Sequence[DeadLetter]:
+        """Store what the snapshots hold to flush, or raise; return the cells it will never take."""
         ...
 
     async def write_positions(self, positions: Sequence[Position]) -> None:
         """Store how far shards are; called after their cells are confirmed."""
+        ...
+
+    async def write_freshness(self, samples: Sequence[Freshness]) -> None:
+        """Store how long heartbeats took."""
+        ...
+
+    async def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """Store what of dead letters people look at; called after their topic has them."""
         ...
 
 
@@ -94,6 +113,8 @@ class OwnedShard:
     flushed: int = -1
     checkpointed_at_ms: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    # The log times of heartbeats that are not flushed yet.
+    heartbeats_ms: list[int] = field(default_factory=list)
     # Changelog keys that the next commit makes unneeded: of older generations, of older positions.
     unneeded: list[bytes] = field(default_factory=list)
 
@@ -105,6 +126,13 @@ class _Moment:
     owned: OwnedShard
     snapshot: ShardSnapshot
     dead_letters: list[DeadLetter]
+    heartbeats_ms: list[int]
+
+    def add_letters(self, letters: list[DeadLetter]) -> None:
+        """Cells that were refused: written with the letters of this moment, before newer ones."""
+        end = len(self.dead_letters)
+        self.owned.dead_letters[end:end] = letters
+        self.dead_letters.extend(letters)
 
 
 class Checkpointer:
@@ -147,6 +175,10 @@ class Checkpointer:
         self.owned = {}
         self.generation = -1
 
+    def unwritten_letters(self) -> int:
+        """How many dead letters wait for the next checkpoint."""
+        return sum(len(owned.dead_letters) for owned in self.owned.values())
+
     async def flush(self) -> None:
         """Make what was counted visible. Takes as long as the sink needs."""
         await self._flush([m for m in self._snapshot() if m.snapshot.position > m.owned.flushed])
@@ -159,8 +191,9 @@ class Checkpointer:
         reach("checkpoint-flushed", sum(m.snapshot.uncheckpointed for m in moments))
         if self.generation != generation:
             return
-        letters = chain.from_iterable(moment.dead_letters for moment in moments)
+        letters = list(chain.from_iterable(moment.dead_letters for moment in moments))
         await self._changelog.append_dead_letters(letters)  # 3
+        await self._sink.write_dead_letters(letters)
         reach("checkpoint-dead-letters", sum(m.snapshot.uncheckpointed for m in moments))
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
@@ -176,7 +209,12 @@ class Checkpointer:
 
     def _snapshot(self, *, checkpoint: bool = False) -> list[_Moment]:
         return [
-            _Moment(owned, owned.shard.snapshot(checkpoint=checkpoint), list(owned.dead_letters))
+            _Moment(
+                owned,
+                owned.shard.snapshot(checkpoint=checkpoint),
+                list(owned.dead_letters),
+                list(owned.heartbeats_ms),
+            )
             for owned in self.owned.values()
         ]
 
@@ -186,8 +224,11 @@ class Checkpointer:
         snapshots = [moment.snapshot for moment in moments]
         unflushed = sum(snapshot.unflushed for snapshot in snapshots)
         reach("flush-cells", unflushed)
-        await self._sink.write_cells(snapshots)
+        set_aside = await self._sink.write_cells(snapshots)
         reach("flush-positions", unflushed)
+        for moment in moments:
+            partition = moment.owned.shard.partition
+            moment.add_letters([letter for letter in set_aside if letter.partition == partition])
         for snapshot in snapshots:
             snapshot.confirm("flush")
         now_ms = self._clock.now_ms()
@@ -201,12 +242,21 @@ class Checkpointer:
                     flushed_at_ms=now_ms,
                     checkpoint_through=moment.owned.committed - 1,
                     checkpointed_at_ms=moment.owned.checkpointed_at_ms,
+                    rules_version=moment.snapshot.rules.version,
                 )
                 for moment in moments
             ]
         )
+        now_ms = self._clock.now_ms()
+        samples = [
+            Freshness(moment.owned.shard.partition, now_ms, max(0, now_ms - sent_ms))
+            for moment in moments
+            for sent_ms in moment.heartbeats_ms
+        ]
         for moment in moments:
             moment.owned.flushed = moment.snapshot.position
+            del moment.owned.heartbeats_ms[: len(moment.heartbeats_ms)]
+        await self._sink.write_freshness(samples)
 
     async def _let_go(self, moment: _Moment, generation: int) -> None:
         """Forget what the commit made unneeded. A lost tombstone costs space, never a count."""
@@ -220,7 +270,7 @@ class Checkpointer:
         closed = owned.shard.close_slots(snapshot.log_ms)
         keys = [
             *owned.unneeded,
-            *id_keys(snapshot.old_ids, snapshot.incarnation),
+            *forgotten_keys(snapshot),
             *chain.from_iterable(
                 cell_keys(cells, cells.values().keys, snapshot.incarnation, generation)
                 for cells in closed

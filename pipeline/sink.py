@@ -2,53 +2,68 @@
 
 Writing the same thing twice, or something older after something newer, changes nothing. So a write
 whose answer was lost is simply written again.
+
+ClickHouse may be away (TryAgainError: ask again), or refuse a block. If it refuses some rows only,
+they are found and set aside, so that all others go on; if it refuses everything, that is an outage.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
-import clickhouse_connect
 import numpy as np
 import pyarrow as pa
-from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline.cells import CellKey
-from pipeline.errors import OperatorError, TryAgainError
+from pipeline.inserter import Inserter
+from pipeline.set_aside import SetAside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from clickhouse_connect.driver import Client
-
-    from pipeline.checkpoint import Position
+    from pipeline.checkpoint import Freshness, Position
+    from pipeline.dead_letters import DeadLetter
     from pipeline.shard import ShardSnapshot
 
+log = logging.getLogger(__name__)
 
-# Confirmed means stored; and a log that is caught up after a long time has cells of many days.
-_INSERT_SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+CELLS = "tally.cells_1m"
 
 
 class ClickHouseSink:
     """One ClickHouse as the cells of one build and replica see it.
 
     A Sink: its methods return when ClickHouse has confirmed; call one at a time. They raise
-    TryAgainError when ClickHouse is away, OperatorError when it refuses the block.
+    TryAgainError when ClickHouse is away, OperatorError when it refuses to take anything.
     """
 
     def __init__(self, url: str, build: int, replica: str) -> None:
-        self._url = url
         self._build = build
         self._replica = replica
-        self._client: Client | None = None
+        self._inserter = Inserter(url)
+        self._set_aside = SetAside()
 
-    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> None:
-        """Insert what the snapshots hold to flush, as one block."""
+    def watch(self, on_progress: Callable[[], None]) -> None:
+        """Call `on_progress` between the inserts of one write; what it raises ends the write."""
+        self._inserter.on_progress = on_progress
+
+    async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
+        """Insert what the snapshots hold to flush; returns the cells that were refused."""
         columns = _cell_columns(snapshots, self._build, self._replica)
-        if columns.num_rows:
-            await asyncio.to_thread(self._insert, "tally.cells_1m", columns)
+        others, aside = self._set_aside.split(columns)
+        refused = await self._inserter.insert_taken(CELLS, others)
+        if await self._inserter.takes(CELLS, aside):
+            self._set_aside.forget(aside)
+            aside = aside.slice(0, 0)
+        if refused:
+            log.warning(
+                "ClickHouse refuses cells: %d are set aside as dead letters, the first because %s",
+                len(refused),
+                next(iter(refused.values())),
+            )
+        new = self._set_aside.add(others, refused)
+        return self._set_aside.letters(pa.concat_tables([aside, new]))
 
     async def write_positions(self, positions: Sequence[Position]) -> None:
         """Insert one row per shard; call it after the cells it speaks of are confirmed."""
@@ -65,8 +80,40 @@ class ClickHouseSink:
                 [row.checkpoint_through for row in positions], pa.int64()
             ),
             "checkpointed_at": _timestamps_ms([row.checkpointed_at_ms for row in positions]),
+            "rules_version": pa.array([row.rules_version for row in positions], pa.uint64()),
         }
-        await asyncio.to_thread(self._insert, "tally.positions", pa.table(columns))
+        await self._inserter.insert("tally.positions", pa.table(columns))
+
+    async def write_freshness(self, samples: Sequence[Freshness]) -> None:
+        """Insert one row per heartbeat."""
+        if not samples:
+            return
+        columns = {
+            "build": pa.array([self._build] * len(samples), pa.uint32()),
+            "shard": pa.array([row.shard for row in samples], pa.uint32()),
+            "at": _timestamps_ms([row.at_ms for row in samples]),
+            "freshness_ms": pa.array([row.freshness_ms for row in samples], pa.uint32()),
+        }
+        await self._inserter.insert("tally.freshness", pa.table(columns))
+
+    async def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """Insert one row per dead letter; a repeated one is the same row."""
+        if not letters:
+            return
+        columns = {
+            "build": pa.array([self._build] * len(letters), pa.uint32()),
+            "shard": pa.array([letter.partition for letter in letters], pa.uint32()),
+            "offset": pa.array([letter.offset for letter in letters], pa.int64()),
+            "row": pa.array([letter.row for letter in letters], pa.int32()),
+            "log_time": _timestamps_ms([letter.timestamp_ms for letter in letters]),
+            "reason": pa.array([letter.reason for letter in letters]),
+            "bytes": pa.array([letter.bytes_total for letter in letters], pa.uint64()),
+            "sample": pa.array([letter.sample() for letter in letters]),
+        }
+        for reason in (
+            await self._inserter.insert_taken("tally.dead_letters", pa.table(columns))
+        ).values():
+            log.warning("a dead letter is in its topic, but not in ClickHouse: %s", reason)
 
     async def write_refusal(self, shard: int, reason: str, refused_at_ms: int) -> None:
         """Tell why a shard is not counted on, for `tally status`."""
@@ -76,46 +123,11 @@ class ClickHouseSink:
             "refused_at": _timestamps_ms([refused_at_ms]),
             "reason": pa.array([reason]),
         }
-        await asyncio.to_thread(self._insert, "tally.refusals", pa.table(columns))
+        await self._inserter.insert("tally.refusals", pa.table(columns))
 
     def close(self) -> None:
         """Let go of the connection. Never raises."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _insert(self, table: str, columns: pa.Table) -> None:
-        try:
-            if self._client is None:
-                self._client = connect(self._url)
-            self._client.insert_arrow(table, columns, settings=_INSERT_SETTINGS)
-        except DatabaseError as error:
-            # The server answered, and said no.
-            raise OperatorError(f"ClickHouse refused a block of {table}: {error}") from error
-        except (ClickHouseError, OSError) as error:
-            self.close()
-            raise TryAgainError(
-                f"ClickHouse at {without_secrets(self._url)} does not answer: {error}"
-            ) from error
-
-
-def connect(url: str) -> Client:
-    """A client of the ClickHouse at `url`. Blocks for the handshake; raises TryAgainError."""
-    try:
-        return clickhouse_connect.get_client(
-            dsn=url, connect_timeout=5, send_receive_timeout=30, autogenerate_session_id=False
-        )
-    except (ClickHouseError, OSError) as error:
-        raise TryAgainError(
-            f"ClickHouse at {without_secrets(url)} does not answer; is it up? TALLY_CLICKHOUSE "
-            "sets its URL"
-        ) from error
-
-
-def without_secrets(url: str) -> str:
-    """The URL as it may be shown: without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        self._inserter.close()
 
 
 def incarnate(replica: str, incarnation: int) -> str:
@@ -144,6 +156,7 @@ def _cell_columns(snapshots: Sequence[ShardSnapshot], build: int, replica: str) 
             "shard": pa.array(np.repeat([shard for shard, _ in parts], sizes).astype(np.uint32)),
             "p": np.concatenate([part.values.p for _, part in parts] or none),
             "n": np.concatenate([part.values.n for _, part in parts] or none),
+            "duplicates": np.concatenate([part.values.duplicates for _, part in parts] or none),
             "through": np.concatenate([part.values.through for _, part in parts] or none),
         }
     )

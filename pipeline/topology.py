@@ -4,8 +4,9 @@
       └▶ bulk transport: one event per (partition, fetch)     bulk.py
           └▶ decode: records → columns, or dead letters       decode.py, dead_letters.py
               └▶ count: columns → cells, in log order         worker.py, shard.py, cells.py
-                  ├▶ FLUSH what is dirty → ClickHouse         checkpoint.py, sink.py
-                  └▶ CHECKPOINT → changelog → commit          checkpoint.py, changelog.py
+                  ├▶ FLUSH what is dirty → ClickHouse         pulse.py, checkpoint.py, sink.py
+                  └▶ CHECKPOINT → changelog → commit          pulse.py, changelog.py
+    leader: heartbeats, rules repeated, 1m → 1h → 1d          leader.py, rollup.py, retention.py
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -20,13 +21,17 @@ from typing import TYPE_CHECKING, Any, cast
 import faust
 import mode
 
-from pipeline import bulk, store, takeover, topics
+from pipeline import bulk, refusals, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
-from pipeline.errors import ShardRefusedError
 from pipeline.group import Group
+from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
+from pipeline.pace import Pace
 from pipeline.partition_reader import PartitionReader
+from pipeline.pulse import Pulse
+from pipeline.roll_up import roll_up_with
+from pipeline.room import Room
 from pipeline.sink import ClickHouseSink
 from pipeline.watchdog import RecoveryWatchdog
 from pipeline.worker import Worker
@@ -34,8 +39,8 @@ from pipeline.worker import Worker
 if TYPE_CHECKING:
     from faust.types import StreamT
 
-    from pipeline.changelog import RecoveredShard
     from pipeline.clock import Clock
+    from pipeline.recovery import RecoveredShard
     from schemas.settings import Settings
 
 
@@ -56,8 +61,11 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
         topic_disable_leader=True,
         broker_session_timeout=10.0,  # a killed worker is missed for this long
         broker_heartbeat_interval=3.0,
+        # Reading may pause for as long as ClickHouse is away; that is no reason to leave the group.
+        broker_max_poll_interval=7 * 86_400.0,
         consumer_max_fetch_size=1 << 20,  # bytes of one partition in one event
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=10_000,  # new partitions are missed for this long
         stream_buffer_maxsize=16,  # events, so fetches
         stream_wait_empty=False,
     )
@@ -73,26 +81,27 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     checkpointer = Checkpointer(sink, changelog, group.commit, clock)
     reader = PartitionReader(settings.kafka)
     recovery = RecoveryReader(reader, topics.changelog(settings.build), topics.INCREMENTS)
-    worker = Worker(checkpointer, group, recovery, clock, settings)
+    room = Room(settings.unflushed_rows_max, checkpointer.unwritten_letters, clock)
+    pace = Pace(clock, settings.flush_interval_s, settings.checkpoint_interval_s)
+    pulse = Pulse(checkpointer, group, room, pace)
+    sink.watch(pulse.on_progress)
+    worker = Worker(checkpointer, recovery, room)
+    leader = Leader(checkpointer, changelog, roll_up_with(settings, clock), clock, settings)
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
         await changelog.start()
-        try:
-            async with worker.writing:
-                is_ours = await takeover.take_over(
-                    recovered,
-                    cells.generation,
-                    checkpointer,
-                    offsets=group,
-                    changelog=recovery,
-                    log=recovery,
-                    replica=settings.replica,
-                )
-        except ShardRefusedError as error:
-            await sink.write_refusal(error.shard, error.reason, clock.now_ms())
-            raise
+        async with refusals.telling(sink, clock, pulse.finish), pulse.writing:
+            is_ours = await takeover.take_over(
+                recovered,
+                cells.generation,
+                checkpointer,
+                offsets=group,
+                changelog=recovery,
+                log=recovery,
+                replica=settings.replica,
+            )
         if is_ours:
-            worker.on_taken_over()
+            pulse.on_taken_over()
             sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")
             sys.stdout.flush()
 
@@ -102,19 +111,23 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
         checkpointer.disown()
 
     async def finish(*_signal: Any, **_details: Any) -> None:
-        await worker.finish()
+        await pulse.finish()
         await changelog.stop()
         await reader.stop()
         sink.close()
 
     app.on_partitions_revoked.connect(disown)
     app.on_before_shutdown.connect(finish)
-    app.task(worker.pulse)
+    app.task(pulse.run)
+    app.task(leader.send_heartbeats)
+    app.task(leader.repeat_rules)
+    app.task(leader.roll_up)
     app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)
     async def count(stream: StreamT[Any]) -> None:
         async for event in stream.events():
-            await worker.count(event.value, event.message.generation_id)
+            async with refusals.telling(sink, clock, pulse.finish):
+                await worker.count(event.value, event.message.generation_id)
 
     return app

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -111,12 +111,38 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="Seconds between checkpoints.",
     )
+    unflushed_rows_max: int = Field(
+        default=2_000_000,
+        ge=1,
+        le=10**9,
+        description="Increments a worker counts ahead of ClickHouse before it stops reading.",
+    )
+    heartbeat_interval_s: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds between heartbeats, which move idle partitions' log time.",
+    )
+    rollup_interval_s: float = Field(
+        default=60.0, ge=0.1, le=86_400, allow_inf_nan=False, description="Seconds between rollups."
+    )
+    longest_query_s: float = Field(
+        default=3600.0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How long a query may run: cells are dropped this long after their rollup.",
+    )
 
 
-def load_settings() -> Settings:
-    """The settings from the environment. Raises OperatorError, one line naming the variable."""
+def load_settings(**known: Any) -> Settings:
+    """The settings from the environment, but for those that are known from elsewhere.
+
+    Raises OperatorError, one line naming the variable.
+    """
     try:
-        return Settings()
+        return Settings(**known)
     except ValidationError as error:
         problems = [
             f"{ENV_PREFIX}{str(problem['loc'][0]).upper()}: {_reason(problem['msg'])}"

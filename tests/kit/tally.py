@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import clickhouse_connect
 from clickhouse_connect.driver import Client
 
+from tests.kit.door import Door
 from tests.kit.processes import Process, wait_until
 
 TALLY = (sys.executable, "-m", "pipeline.cli")
@@ -25,10 +26,12 @@ class RunningTally:
     kafka: str
     clickhouse: str
     workers: list[Process] = field(default_factory=list)
+    door: Door | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def env(self) -> dict[str, str]:
-        return {"TALLY_KAFKA": self.kafka, "TALLY_CLICKHOUSE": self.clickhouse}
+        return {"TALLY_KAFKA": self.kafka, "TALLY_CLICKHOUSE": self.clickhouse, **self.settings}
 
     def client(self) -> Client:
         """clickhouse-connect's ordinary HTTP client."""
@@ -105,13 +108,20 @@ def tally_up(folder: Path) -> Iterator[RunningTally]:
 
 
 @contextmanager
-def tally_on(broker: HasBootstrap, folder: Path, workers: int = 1) -> Iterator[RunningTally]:
-    """The embedded ClickHouse and workers on a given broker, each a process of its own."""
-    door = [sys.executable, "-m", "pipeline.embedded.clickhouse", "--host", "127.0.0.1"]
-    door += ["--port", "0", "--data", str(folder / "clickhouse")]
-    with Process(door, output_path=folder / "clickhouse.txt") as clickhouse:
-        ready = clickhouse.wait_for_line(r"^clickhouse ready on (\S+)$", timeout_s=START_TIMEOUT_S)
-        tally = RunningTally(broker.bootstrap, f"http://{ready.group(1)}")
+def tally_on(
+    broker: HasBootstrap,
+    folder: Path,
+    workers: int = 1,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[RunningTally]:
+    """The embedded ClickHouse and workers on a given broker, each a process of its own.
+
+    `settings` are environment variables of the workers and of commands.
+    """
+    door = Door(folder)
+    try:
+        door.start()
+        tally = RunningTally(broker.bootstrap, door.url, door=door, settings=settings or {})
         try:
             for number in range(workers):
                 tally.workers.append(start_worker(tally, folder / f"worker-{number}.txt"))
@@ -121,6 +131,8 @@ def tally_on(broker: HasBootstrap, folder: Path, workers: int = 1) -> Iterator[R
         finally:
             for worker in tally.workers:
                 worker.kill()
+    finally:
+        door.kill()
 
 
 def start_worker(tally: RunningTally, output_path: Path) -> Process:

@@ -1,11 +1,12 @@
 """What the sink makes of snapshots, and what it tells of its address."""
 
-import numpy as np
 import pytest
 
-from pipeline.cells import CellKey, CellValues
+from pipeline.cells import CellKey
+from pipeline.clickhouse import without_secrets
 from pipeline.shard import Shard
-from pipeline.sink import _cell_columns, without_secrets
+from pipeline.sink import _cell_columns
+from tests.kit.cells import cell_values
 
 SLOT = 1_760_000_400_000
 
@@ -14,7 +15,7 @@ def shard(partition: int, *cells: tuple[str, str, int, int]) -> Shard:
     made = Shard(partition)
     for counter, region, p, n in cells:
         key = CellKey(counter, region, SLOT - 60_000).text()
-        made.restore(SLOT, CellValues([key], *(np.array([v]) for v in (p, n, 7))))
+        made.restore(SLOT, cell_values(key, p, n, 7))
     return made
 
 

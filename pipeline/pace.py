@@ -1,0 +1,73 @@
+"""When to write: a pause between writes that grows with what a write takes, and with failures.
+
+Pure but for the clock it is given. More to write makes a write longer, and a longer write makes the
+pause longer; so a worker under load writes larger blocks less often instead of falling behind, and
+half of the time at least is left for counting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.clock import Clock
+
+BACKOFF_S_MAX = 10.0
+"""The longest pause after a failure, so that a server that came back is noticed soon."""
+
+PAUSE_S_MAX = 60.0
+"""How far a long write stretches the pause after it."""
+
+CHECKPOINTS_APART = 4
+"""A checkpoint is not due before this many times its own duration."""
+
+CHECKPOINT_S_MAX = 20.0
+"""How far a long checkpoint stretches the time to the next: well below the age at which `tally
+status` takes a shard's worker for stuck."""
+
+
+class Pace:
+    """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`."""
+
+    def __init__(self, clock: Clock, flush_interval_s: float, checkpoint_interval_s: float) -> None:
+        self._clock = clock
+        self._flush_interval_s = flush_interval_s
+        self._checkpoint_interval_s = checkpoint_interval_s
+        self._began_s = self._checkpointed_s = clock.monotonic_s()
+        self._checkpoint_pause_s = checkpoint_interval_s
+        self._soon = False
+        self._backoff_s = flush_interval_s
+        self.failures = 0
+        self.pause_s = flush_interval_s
+
+    def checkpoint_soon(self) -> None:
+        """The next write shall be a checkpoint."""
+        self._soon = True
+
+    def checkpoint_is_due(self) -> bool:
+        """Whether the next write is a checkpoint rather than a flush."""
+        age_s = self._clock.monotonic_s() - self._checkpointed_s
+        return self._soon or age_s >= self._checkpoint_pause_s
+
+    def begin(self) -> None:
+        """A write begins now."""
+        self._began_s = self._clock.monotonic_s()
+
+    def succeed(self, *, checkpoint: bool) -> None:
+        """The write that began last is confirmed."""
+        now_s = self._clock.monotonic_s()
+        took_s = now_s - self._began_s
+        self.failures = 0
+        self._backoff_s = self._flush_interval_s
+        self.pause_s = max(self._flush_interval_s, min(took_s, PAUSE_S_MAX))
+        if checkpoint:
+            self._soon = False
+            self._checkpointed_s = now_s
+            stretched_s = min(took_s * CHECKPOINTS_APART, CHECKPOINT_S_MAX)
+            self._checkpoint_pause_s = max(self._checkpoint_interval_s, stretched_s)
+
+    def fail(self) -> None:
+        """The write that began last failed. A checkpoint that was due stays due."""
+        self.failures += 1
+        self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
+        self.pause_s = self._backoff_s

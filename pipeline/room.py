@@ -1,0 +1,81 @@
+"""Room for what was counted and not written yet: when there is none, reading waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.clock import Clock
+
+log = logging.getLogger(__name__)
+
+DEAD_LETTERS_MAX = 10_000
+"""How many dead letters wait for the next checkpoint before reading does."""
+
+
+class Room:
+    """Bounds the increments that are not flushed and the dead letters that are not written.
+
+    `dead_letters` tells how many of the latter there are. The bounds are passed by what one fetch
+    holds at most, since a fetch is counted whole. Owned by one event loop.
+    """
+
+    def __init__(
+        self,
+        rows_max: int,
+        dead_letters: Callable[[], int],
+        clock: Clock,
+        *,
+        dead_letters_max: int = DEAD_LETTERS_MAX,
+    ) -> None:
+        self.rows = 0
+        self._rows_max = rows_max
+        self._dead_letters = dead_letters
+        self._dead_letters_max = dead_letters_max
+        self._clock = clock
+        self._freed = asyncio.Condition()
+        self._waiting = 0
+
+    def take(self, rows: int) -> None:
+        """So many more increments are counted and not flushed. Never blocks."""
+        self.rows += rows
+
+    def lacks_dead_letters(self) -> bool:
+        """Whether only a checkpoint makes room again."""
+        return self._dead_letters() >= self._dead_letters_max
+
+    async def wait(self) -> None:
+        """Return when there is room: at once, or after as long as the servers are away."""
+        if (why := self._why_full()) is None:
+            return
+        since_s = self._clock.monotonic_s()
+        self._waiting += 1
+        if self._waiting == 1:
+            log.warning("reading pauses: %s", why)
+        try:
+            async with self._freed:
+                await self._freed.wait_for(lambda: self._why_full() is None)
+        finally:
+            self._waiting -= 1
+        if self._waiting == 0:
+            log.warning("reading goes on after %.1f s", self._clock.monotonic_s() - since_s)
+
+    async def free(self, rows: int) -> None:
+        """So many increments that were taken before are flushed; dead letters may be gone, too."""
+        async with self._freed:
+            self.rows = max(0, self.rows - rows)
+            self._freed.notify_all()
+
+    def _why_full(self) -> str | None:
+        if self.rows >= self._rows_max:
+            return (
+                f"{self.rows} increments are not flushed yet, and TALLY_UNFLUSHED_ROWS_MAX is "
+                f"{self._rows_max}"
+            )
+        if self.lacks_dead_letters():
+            return f"{self._dead_letters()} dead letters are not written yet"
+        return None

@@ -1,0 +1,116 @@
+"""Reading waits when there is no room, and goes on by itself."""
+
+import asyncio
+
+import pytest
+
+from pipeline.room import Room
+from tests.kit.clocks import ManualClock
+
+
+class Buffer:
+    """A room, and the number of dead letters that its worker holds."""
+
+    def __init__(self) -> None:
+        self.letters = 0
+        self.clock = ManualClock()
+        self.room = Room(100, lambda: self.letters, self.clock, dead_letters_max=10)
+
+    async def waiting(self) -> "asyncio.Task[None]":
+        """A reader that has had every chance to go on."""
+        reader = asyncio.ensure_future(self.room.wait())
+        await settled()
+        return reader
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def buffer() -> Buffer:
+    return Buffer()
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+async def test_reading_does_not_wait_while_there_is_room(
+    buffer: Buffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer.room.take(99)
+    buffer.letters = 9
+    assert (await buffer.waiting()).done()
+    assert lines(caplog) == []
+
+
+async def test_reading_waits_for_unflushed_rows_and_goes_on_when_they_are_flushed(
+    buffer: Buffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer.room.take(130)
+    reader = await buffer.waiting()
+    assert not reader.done()
+    await buffer.room.free(30)
+    await settled()
+    assert not reader.done()
+    buffer.clock.advance(12)
+    await buffer.room.free(1)
+    await asyncio.wait_for(reader, 5)
+    assert buffer.room.rows == 99
+    assert lines(caplog) == [
+        "reading pauses: 130 increments are not flushed yet, and TALLY_UNFLUSHED_ROWS_MAX is 100",
+        "reading goes on after 12.0 s",
+    ]
+
+
+async def test_reading_waits_for_dead_letters_and_goes_on_when_they_are_written(
+    buffer: Buffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer.letters = 10
+    reader = await buffer.waiting()
+    assert buffer.room.lacks_dead_letters()
+    await buffer.room.free(0)
+    await settled()
+    assert not reader.done()
+    buffer.letters = 9
+    await buffer.room.free(0)
+    await asyncio.wait_for(reader, 5)
+    assert lines(caplog) == [
+        "reading pauses: 10 dead letters are not written yet",
+        "reading goes on after 0.0 s",
+    ]
+
+
+async def test_several_readers_that_wait_are_one_pause(
+    buffer: Buffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer.room.take(100)
+    readers = [await buffer.waiting() for _ in range(3)]
+    await buffer.room.free(100)
+    await asyncio.wait_for(asyncio.gather(*readers), 5)
+    assert len(lines(caplog)) == 2
+
+
+async def test_a_reader_that_is_cancelled_leaves_the_room_as_it_was(
+    buffer: Buffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer.room.take(100)
+    reader = await buffer.waiting()
+    reader.cancel()
+    await asyncio.wait([reader])
+    again = await buffer.waiting()
+    await buffer.room.free(100)
+    await asyncio.wait_for(again, 5)
+    assert [line.split(":")[0] for line in lines(caplog)] == [
+        "reading pauses",
+        "reading pauses",
+        "reading goes on after 0.0 s",
+    ]
+
+
+async def test_more_freed_than_taken_is_empty(buffer: Buffer) -> None:
+    buffer.room.take(5)
+    await buffer.room.free(9)
+    assert buffer.room.rows == 0
