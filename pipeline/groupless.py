@@ -1,0 +1,121 @@
+"""Kafka read from outside of any consumer group: nobody's share changes, nothing is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from pipeline.errors import TryAgainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import Message
+
+    from schemas.records import Headers
+
+TIMEOUT_S = 20.0
+
+_QUEUE_KB_MAX = 16 * 1024
+
+_FETCH_WAIT_MS_MAX = 100
+
+_RANGE_MESSAGES_MAX = 100
+"""Held at a time when a range is read: a message may have a mebibyte."""
+
+
+def groupless_consumer(kafka: str, settings: Mapping[str, int] | None = None) -> Consumer:
+    """A client that reads the partitions it is told, from where it is told. Never blocks.
+
+    The end of a partition arrives as a message whose error is _PARTITION_EOF. Like workers it also
+    reads what an aborted transaction wrote.
+    """
+    return Consumer(
+        {
+            "bootstrap.servers": kafka,
+            # The client asks for a name; a group is joined by subscribing, which nobody does here.
+            "group.id": "tally-groupless",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_uncommitted",
+            # A fetch that waits for records delays whoever then wants to read elsewhere.
+            "fetch.wait.max.ms": _FETCH_WAIT_MS_MAX,
+            "queued.max.messages.kbytes": _QUEUE_KB_MAX,
+            "log_level": 0,
+            **(settings or {}),
+        }
+    )
+
+
+def partition_ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset a partition has and the one after its last. Blocks; raises TryAgainError."""
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
+    except KafkaException as error:
+        raise TryAgainError(
+            f"Kafka did not tell the ends of {topic}; is it up, and did a worker run? {error}"
+        ) from error
+
+
+def next_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
+    """What has arrived, as soon as something has; nothing after `timeout_s`. Blocks that long.
+
+    The client's own call for many waits the whole time unless it gets as many as were asked for.
+    """
+    first = consumer.poll(timeout_s)
+    return [] if first is None else [first, *consumer.consume(count_max - 1, timeout=0)]
+
+
+def read_ranges(
+    consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> Iterator[tuple[int, int, Message]]:
+    """Partition, offset and message of each partition's range, whose end is not included.
+
+    Blocks; raises TryAgainError when Kafka is away. The consumer reads nothing else meanwhile.
+    """
+    ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
+    if not ends:
+        return
+    consumer.assign([TopicPartition(topic, number, ranges[number][0]) for number in ends])
+    while ends:
+        messages = next_messages(consumer, _RANGE_MESSAGES_MAX, TIMEOUT_S)
+        if not messages:
+            raise TryAgainError(f"Kafka sent nothing of {topic} for {TIMEOUT_S:g} s; is it up?")
+        for message in messages:
+            partition, offset = _place_of(message, topic)
+            end = ends.get(partition)
+            if end is None:
+                continue
+            if offset is not None and offset < end:
+                yield partition, offset, message
+            if offset is None or offset >= end - 1:
+                del ends[partition]
+
+
+def _place_of(message: Message, topic: str) -> tuple[int, int | None]:
+    """A message's partition and offset; no offset where the partition ends."""
+    error, partition = message.error(), message.partition()
+    if partition is None or (error is not None and error.code() != KafkaError._PARTITION_EOF):
+        raise TryAgainError(f"Kafka did not let {topic} be read: {error}")
+    return partition, None if error is not None else message.offset()
+
+
+def headers_of(message: Message) -> Headers:
+    """A message's headers in their order; one without a value has an empty one."""
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return tuple((name, _as_bytes(value)) for name, value in pairs)
+
+
+def value_of(message: Message) -> bytes | None:
+    """A message's value as it is in the log."""
+    value = message.value()
+    return None if value is None else _as_bytes(value)
+
+
+def _as_bytes(value: object) -> bytes:
+    if value is None:
+        return b""
+    return value if isinstance(value, bytes) else str(value).encode()
