@@ -123,7 +123,8 @@ def wait_for_end(client: Client, build: int, ends: list[int]) -> int:
 
     def is_complete() -> bool:
         found[:] = [tuple(row) for row in client.query(query).result_rows]
-        return [row[1] for row in found] == ends
+        # Rules and heartbeats that the worker itself appends lie beyond the ends.
+        return [min(row[1], end) for row, end in zip(found, ends, strict=False)] == ends
 
     wait_until(is_complete, f"build {build} is complete", timeout_s=RUN_TIMEOUT_S, poll_s=POLL_S)
     return max(row[2] for row in found)

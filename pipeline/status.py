@@ -2,90 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipeline import topics
+from pipeline.caps import spill_counter
+from pipeline.cell_sql import BUILD
 from pipeline.errors import TryAgainError
+from pipeline.health import Status, judge
+from pipeline.observed import FRESHNESS_OVER_MS, Freshness, Letters, Observed, Spill
+from schemas.families import load_families
 
 if TYPE_CHECKING:
-    from pipeline.clock import Clock
-    from pipeline.reads import FlushedShard, Reads
+    from pipeline.reads import Reads
+    from schemas.settings import Settings
 
-CHECKPOINT_AGE_MS_MAX = 30_000
-"""Older than this, the shard's worker is away or stuck, whatever its process does."""
-
+LETTERS_OVER_MS = 3_600_000
+LISTED_MAX = 100
+ALL_SHARDS = -1
 _TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ShardStatus:
-    """One shard: `lag` is how many offsets of the log are not in ClickHouse yet.
+def status(settings: Settings, reads: Reads) -> Status:
+    """Ask Kafka and ClickHouse. Blocks; raises TryAgainError when one of them is away.
 
-    Ages and what was counted are None for a shard that no worker has counted yet.
+    Raises OperatorError for a families' file that cannot be read: lateness is in it.
     """
-
-    shard: int
-    log_end: int
-    flushed_through: int | None
-    lag: int
-    flush_age_ms: int | None
-    checkpoint_age_ms: int | None
+    # The log's ends come first: a shard that is flushed beyond them has no lag.
+    return judge(observe_clickhouse(reads, settings, log_ends(settings.kafka)))
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """Every shard, and in sentences what is wrong."""
-
-    shards: list[ShardStatus]
-    problems: list[str]
-
-    @property
-    def healthy(self) -> bool:
-        """True when nothing is wrong."""
-        return not self.problems
-
-    def document(self) -> dict[str, Any]:
-        """As a JSON document."""
-        return {"healthy": self.healthy, **asdict(self)}
-
-
-def status(kafka: str, reads: Reads, clock: Clock) -> Status:
-    """Ask Kafka and ClickHouse. Blocks; raises TryAgainError when one of them is away."""
-    ends = log_ends(kafka)
+def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -> Observed:
+    """What there is to judge beside the log's ends; as `status`."""
+    families = load_families(settings.config)
     flushed = {shard.shard: shard for shard in reads.positions()}
-    return judge(ends, flushed, reads.refusals(), clock.now_ms())
-
-
-def judge(
-    ends: dict[int, int],
-    flushed: dict[int, FlushedShard],
-    refusals: dict[int, tuple[int, str]],
-    now_ms: int,
-) -> Status:
-    """What the log's ends, the flushed positions and refusals mean at `now_ms`. Pure."""
-    shards = [_shard_status(shard, end, flushed.get(shard), now_ms) for shard, end in ends.items()]
-    problems = []
-    if not ends:
-        problems.append(f"topic {topics.INCREMENTS} does not exist; start a worker to make it")
-    uncounted = [shard.shard for shard in shards if shard.checkpoint_age_ms is None]
-    if uncounted:
-        problems.append(f"no worker has checkpointed {_named(uncounted)} yet; is one running?")
-    stuck = [s for s in shards if (s.checkpoint_age_ms or 0) > CHECKPOINT_AGE_MS_MAX]
-    if stuck:
-        age_s = max(shard.checkpoint_age_ms or 0 for shard in stuck) // 1000
-        problems.append(
-            f"{_named([shard.shard for shard in stuck])} not checkpointed for up to {age_s} s; "
-            "is its worker running, and does ClickHouse answer?"
-        )
-    for shard, (refused_ms, reason) in sorted(refusals.items()):
-        position = flushed.get(shard)
-        if position is None or refused_ms > position.checkpointed_at_ms:
-            problems.append(f"shard {shard} is not counted on: {reason}")
-    return Status(shards, problems)
+    freshness = _freshness(reads)
+    rules, declared_ms = _control(reads)
+    return Observed(
+        now_ms=reads.now_ms(),
+        ends=ends,
+        flushed=flushed,
+        refusals=reads.refusals(),
+        freshness=freshness.pop(ALL_SHARDS, None),
+        shard_freshness=freshness,
+        letters=_letters(reads),
+        rolled_log_ms=reads.rolled_log_ms(),
+        rollup_ages_ms=_rollup_ages(reads),
+        spills=_spills(reads),
+        rules_applied_ms=rules,
+        build_declared_ms=declared_ms,
+        rollup_interval_ms=round(settings.rollup_interval_s * 1000),
+        heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
+        lateness_ms_min=min(
+            family.lateness_ms for family in (families.default, *families.families.values())
+        ),
+    )
 
 
 def log_ends(kafka: str) -> dict[int, int]:
@@ -106,20 +79,70 @@ def log_ends(kafka: str) -> dict[int, int]:
         consumer.close()
 
 
-def _shard_status(shard: int, end: int, flushed: FlushedShard | None, now_ms: int) -> ShardStatus:
-    if flushed is None:
-        return ShardStatus(shard, end, None, end, None, None)
-    checkpointed_ms = flushed.checkpointed_at_ms
-    return ShardStatus(
-        shard=shard,
-        log_end=end,
-        flushed_through=flushed.flushed_through,
-        lag=max(0, end - 1 - flushed.flushed_through),
-        flush_age_ms=max(0, now_ms - flushed.flushed_at_ms),
-        checkpoint_age_ms=max(0, now_ms - checkpointed_ms) if checkpointed_ms else None,
+def _freshness(reads: Reads) -> dict[int, Freshness]:
+    """By shard, and that of all together."""
+    figures = (
+        "count(), quantileExact(0.5)(freshness_ms), quantileExact(0.99)(freshness_ms) "
+        f"FROM tally.freshness WHERE {BUILD} AND at >= fromUnixTimestamp64Milli({{since:Int64}})"
     )
+    rows = reads.rows(
+        f"SELECT toInt64(shard) AS name, {figures} GROUP BY name UNION ALL "
+        f"SELECT {ALL_SHARDS}, {figures} HAVING count() > 0",
+        {"since": reads.now_ms() - FRESHNESS_OVER_MS},
+    )
+    return {int(shard): Freshness(*map(int, found)) for shard, *found in rows}
 
 
-def _named(shards: list[int]) -> str:
-    noun = "shard" if len(shards) == 1 else "shards"
-    return f"{noun} {', '.join(map(str, shards))}"
+def _letters(reads: Reads) -> Letters:
+    # A letter may be there more than once, since parts merge later.
+    letters = (
+        "SELECT any(dead_letters.reason) AS reason, log_time FROM tally.dead_letters "  # noqa: S608 - a constant
+        f"WHERE {BUILD} GROUP BY shard, `offset`, `row`, log_time"
+    )
+    recent = "log_time >= fromUnixTimestamp64Milli({since:Int64})"
+    rows = reads.rows(
+        f"SELECT reason, count() AS letters, countIf({recent}) AS lately, "  # noqa: S608 - constants
+        "sum(letters) OVER () AS total, sum(lately) OVER () AS total_lately "
+        f"FROM ({letters}) GROUP BY reason ORDER BY lately DESC, letters DESC, reason LIMIT 1",
+        {"since": reads.now_ms() - LETTERS_OVER_MS},
+    )
+    if not rows:
+        return Letters()
+    reason, _, _, total, lately = rows[0]
+    return Letters(int(total), int(lately), str(reason))
+
+
+def _rollup_ages(reads: Reads) -> dict[str, int]:
+    """How long ago families were rolled up, by ClickHouse's own clock; the oldest of them."""
+    rows = reads.rows(
+        "SELECT name, dateDiff('millisecond', min(at), now64(3)) AS age_ms FROM ("  # noqa: S608 - a constant
+        "SELECT toString(family) AS name, grain, max(rolled_up_at) AS at FROM tally.rollups "
+        f"WHERE {BUILD} GROUP BY name, grain) "
+        f"GROUP BY name ORDER BY age_ms DESC, name LIMIT {LISTED_MAX}"
+    )
+    return {str(family): max(0, int(age_ms)) for family, age_ms in rows}
+
+
+def _spills(reads: Reads) -> list[Spill]:
+    """What was counted past caps in the slots of a day. Known families are those rolled up."""
+    rows = reads.rows(
+        "SELECT counter, sum(p) + sum(n) AS amount FROM tally.merged_1m "  # noqa: S608 - a constant
+        f"WHERE {BUILD} AND slot >= now() - INTERVAL 1 DAY AND counter IN ("
+        f"SELECT concat(family, ':') FROM tally.rollups WHERE {BUILD} "
+        "UNION ALL SELECT {rest:String}) "
+        f"GROUP BY counter HAVING amount > 0 ORDER BY amount DESC, counter LIMIT {LISTED_MAX}",
+        {"rest": spill_counter("")},
+    )
+    return [Spill(counter.removesuffix(":"), counter, int(amount)) for counter, amount in rows]
+
+
+def _control(reads: Reads) -> tuple[dict[int, int], int]:
+    """When which version of the rules was applied, and when this build was declared."""
+    rules = reads.rows(
+        "SELECT version, toUnixTimestamp64Milli(min(applied_at)) FROM tally.rules "  # noqa: S608 - a constant
+        f"GROUP BY version ORDER BY version DESC LIMIT {LISTED_MAX}"
+    )
+    [(declared_ms,)] = reads.rows(
+        "SELECT toUnixTimestamp64Milli(argMax(declared_at, declaration)) FROM tally.builds"
+    )
+    return {int(version): int(at_ms) for version, at_ms in rules}, int(declared_ms)

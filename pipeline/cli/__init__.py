@@ -26,6 +26,7 @@ from pipeline.errors import TallyError, TryAgainError
 # fmt: off
 COMMANDS = (
     "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
+    "dead_letters", "explain", "tail", "rules", "partitions", "doctor",
 )
 # fmt: on
 

@@ -1,14 +1,18 @@
 """`tally count`: a counter's total and windows."""
 
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.output import console, print_json
+from pipeline.cli.output import print_json
+from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import duration_ms, moment
 from pipeline.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pipeline.counts import CountAnswer
+    from pipeline.spans import Span
 
 
 class GrainOption(StrEnum):
@@ -22,7 +26,9 @@ class GrainOption(StrEnum):
 class ModeOption(StrEnum):
     """How a number is known."""
 
+    CACHED = "cached"
     EXACT = "exact"
+    LIVE = "live"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,39 +43,78 @@ def count(
     until: Annotated[str | None, typer.Option(help="Up to, not including, this time.")] = None,
     region: Annotated[str | None, typer.Option(help="Only this region; * is all.")] = None,
     mode: Annotated[
-        ModeOption, typer.Option(help="exact: summed over all shards now.")
-    ] = ModeOption.EXACT,
+        ModeOption | None,
+        typer.Option(
+            help="cached: as it was rolled up last. exact: summed over all shards now. live: not "
+            "available yet. The file tally.toml may set it per family; else exact.",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """A counter's total, and with --by its windows.
 
+    With times it is the sum of the minutes that begin in them, or of hours and days where older
+    minutes are gone. A total below zero is shown as 0, with the net beside it.
+
     Example: `tally count likes:post-42 --by 1m --last 60m`
     """
-    from pipeline.reads import Reads  # noqa: PLC0415 - brings the ClickHouse client
-    from pipeline.sink import connect  # noqa: PLC0415
+    from pipeline import counts  # noqa: PLC0415
+    from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
+    from pipeline.reads import Reads  # noqa: PLC0415
+    from pipeline.spans import kept_since  # noqa: PLC0415
+    from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
     from schemas.settings import load_settings  # noqa: PLC0415
 
     clock = SystemClock()
-    if last is not None and since is not None:
-        raise typer.BadParameter("give --last or --since, not both")
-    start = moment(since) if since else None
-    if last is not None:
-        start = datetime.fromtimestamp((clock.now_ms() - duration_ms(last)) / 1000, UTC)
-    answer = Reads(connect(load_settings().clickhouse), clock).count(
-        counter,
-        by=by.value if by else None,
-        since=start,
-        until=moment(until) if until else None,
-        region=None if region == "*" else region,
+    span = asked_span(last, since, until, clock.now_ms())
+    settings = load_settings()
+    families = load_families(settings.config)
+    answer = counts.count(
+        Reads(connect(settings.clickhouse), clock),
+        counts.Question(counter, by.value if by else None, span, None if region == "*" else region),
+        mode.value if mode else counts.default_mode(families, counter),
+        kept_since(families.for_counter(counter).retention, clock.now_ms()),
+        round(settings.rollup_interval_s * 1000),
     )
     if json:
-        print_json({**answer.document(), "mode": mode.value})
-        return
-    out = console()
-    out.print(
-        f"{counter}  {answer.total:,}" + (f"  (net {answer.net:,})" if answer.net < 0 else "")
-    )
+        print_json(answer.document())
+    else:
+        _print(answer)
+
+
+def asked_span(
+    last: str | None, since: str | None, until: str | None, now_ms: int
+) -> "Span | None":
+    """The time asked for, None for all of it. Wrong usage if it is no time, or asked for twice."""
+    from pipeline.spans import Span  # noqa: PLC0415 - brings pydantic
+
+    if last is not None and since is not None:
+        raise typer.BadParameter("give --last or --since, not both")
+    since_ms = round(moment(since).timestamp() * 1000) if since is not None else None
+    until_ms = round(moment(until).timestamp() * 1000) if until is not None else None
+    if last is not None:
+        since_ms = now_ms - duration_ms(last)
+    if since_ms is not None and until_ms is not None and until_ms <= since_ms:
+        raise typer.BadParameter("the time asked for ends before it begins")
+    return Span.of(since_ms, until_ms)
+
+
+def _print(answer: "CountAnswer") -> None:
+    net = f"  (net {answer.net:,})" if answer.net < 0 else ""
+    write_line(f"{printable(answer.counter)}  {answer.total:,}{net}")
     for row in answer.windows:
-        out.print(f"  {row.window}  {row.count:>12,}")
+        write_line(f"  {row.window}  {row.count:>12,}")
+    if answer.mode == "cached":
+        age = "never" if answer.staleness_ms is None else f"{answer.staleness_ms / 1000:.0f} s ago"
+        write_line(f"  cached: rolled up {age}; --mode exact has what came since")
     if not answer.complete:
-        out.print("  not complete: a shard was not flushed lately; see `tally status`")
+        lately = "rolled up" if answer.mode == "cached" else "flushed"
+        write_line(f"  not complete: a shard was not {lately} lately; see tally status")
+    if answer.spilled_to is not None:
+        write_line(
+            "  may be too low: its family had more counters than its cap allows, and what was "
+            f"counted past it is under {printable(answer.spilled_to)}"
+        )
+    for remark in answer.remarks:
+        write_line(f"  {remark}")

@@ -15,7 +15,7 @@ def migrate(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Apply the numbered DDL that this ClickHouse has not seen yet. Workers do it at start, too."""
-    from pipeline.sink import connect  # noqa: PLC0415 - brings the ClickHouse client
+    from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
     from schemas.migrate import migrate as apply  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415
 

@@ -6,10 +6,13 @@ import typer
 from rich.table import Table
 
 from pipeline.cli.output import console, print_json
+from pipeline.cli.printable import printable
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pipeline.status import Status
+    from collections.abc import Iterator
+
+    from pipeline.health import Status
 
 UNHEALTHY = 1
 
@@ -21,14 +24,18 @@ def register(app: typer.Typer) -> None:
 def status(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Lag and ages per shard; the exit code is 0 when healthy, 1 when not."""
-    from pipeline.reads import Reads  # noqa: PLC0415 - brings the ClickHouse client
-    from pipeline.sink import connect  # noqa: PLC0415
-    from pipeline.status import status as ask  # noqa: PLC0415
+    """Lag and ages per shard, freshness, dead letters, rollups; what is wrong and what to do.
+
+    The exit code is 0 when healthy, 1 when not. Lines with `!` make it unhealthy; those with `-`
+    are only remarks.
+    """
+    from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
+    from pipeline.reads import Reads  # noqa: PLC0415
+    from pipeline.status import status as ask  # noqa: PLC0415 - brings the Kafka client
     from schemas.settings import load_settings  # noqa: PLC0415
 
-    settings, clock = load_settings(), SystemClock()
-    found = ask(settings.kafka, Reads(connect(settings.clickhouse), clock), clock)
+    settings = load_settings()
+    found = ask(settings, Reads(connect(settings.clickhouse), SystemClock()))
     if json:
         print_json(found.document())
     else:
@@ -38,6 +45,20 @@ def status(
 
 
 def _print(found: "Status") -> None:
+    out = console()
+    out.print(_table(found))
+    for line in _lines(found):
+        out.print(line)
+    for remark in found.remarks:
+        out.print(f"- {printable(remark)}", style="yellow")
+    for problem in found.problems:
+        out.print(f"! {printable(problem)}", style="red")
+    if found.healthy:
+        lag = sum(shard.lag for shard in found.shards)
+        out.print(f"healthy: {len(found.shards)} shards, lag {lag:,}", style="green")
+
+
+def _table(found: "Status") -> Table:
     table = Table("shard", "log end", "lag", "flushed", "checkpointed", box=None)
     for column in table.columns:
         column.justify = "right"
@@ -49,13 +70,26 @@ def _print(found: "Status") -> None:
             _age(shard.flush_age_ms),
             _age(shard.checkpoint_age_ms),
         )
-    out = console()
-    out.print(table)
-    for problem in found.problems:
-        out.print(f"! {problem}", style="red")
-    if found.healthy:
-        lag = sum(shard.lag for shard in found.shards)
-        out.print(f"healthy: {len(found.shards)} shards, lag {lag:,}", style="green")
+    return table
+
+
+def _lines(found: "Status") -> "Iterator[str]":
+    """What is known of all shards together."""
+    if found.lag is not None:
+        lag = found.lag
+        yield f"lag          mean {lag.mean:,.0f}, greatest {lag.greatest:,} (shard {lag.shard})"
+    if found.freshness is not None and found.freshness_p99_ms is not None:
+        fresh, worst = found.freshness, found.freshness_p99_ms
+        yield (
+            f"freshness    p50 {fresh.p50_ms:,} ms, p99 {fresh.p99_ms:,} ms in the last 5 minutes; "
+            f"p99 of shards: mean {worst.mean:,.0f} ms, greatest {worst.greatest:,} ms "
+            f"(shard {worst.shard})"
+        )
+    letters = found.dead_letters
+    most = f", most as: {printable(letters.reason)}" if letters.reason else ""
+    yield f"dead letters {letters.total:,}, in the last hour {letters.last_hour:,}{most}"
+    oldest_ms = found.rollup_age_ms_max
+    yield "rollups      " + ("none yet" if oldest_ms is None else f"oldest {_age(oldest_ms)}")
 
 
 def _age(age_ms: int | None) -> str:

@@ -1,0 +1,136 @@
+"""`tally explain`: why a counter has the value it has."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.cli.count import GrainOption, asked_span
+from pipeline.cli.output import print_json
+from pipeline.cli.printable import printable, write_line
+from pipeline.cli.times import moment
+from pipeline.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.explain import Explanation
+    from pipeline.spans import Span
+
+
+def register(app: typer.Typer) -> None:
+    app.command("explain")(explain)
+
+
+def explain(
+    counter: Annotated[str, typer.Argument(help="family:key, for instance likes:post-42")],
+    window: Annotated[
+        str | None, typer.Option(help="Only the window that this time (UTC) is in.")
+    ] = None,
+    by: Annotated[GrainOption, typer.Option(help="The size of that window.")] = GrainOption.MINUTE,
+    last: Annotated[str | None, typer.Option(help="Only the last 60m, 24h, 7d, ...")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Why this number: shards, cells, offsets, late, duplicates, adjustments.
+
+    Example: `tally explain likes:post-42 --window 2026-11-16T08:00 --by 1h`
+    """
+    from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
+    from pipeline.explain import explain as ask  # noqa: PLC0415
+    from pipeline.reads import Reads  # noqa: PLC0415
+    from pipeline.spans import kept_since  # noqa: PLC0415
+    from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
+    from schemas.settings import load_settings  # noqa: PLC0415
+
+    if window is not None and last is not None:
+        raise typer.BadParameter("give --window or --last, not both")
+    clock = SystemClock()
+    span = asked_span(last, None, None, clock.now_ms()) if window is None else _window(window, by)
+    settings = load_settings()
+    family = load_families(settings.config).for_counter(counter)
+    found = ask(
+        Reads(connect(settings.clickhouse), clock),
+        counter,
+        span,
+        kept_since(family.retention, clock.now_ms()),
+    )
+    if json:
+        print_json(found.document())
+        return
+    for line in (_headline(found), *_shard_lines(found), *_lines(found)):
+        write_line(line)
+
+
+def _window(text: str, by: GrainOption) -> "Span":
+    from pipeline.spans import GRAIN_MS, Span, window_of  # noqa: PLC0415 - brings pydantic
+
+    since_ms = window_of(round(moment(text).timestamp() * 1000), by.value)
+    return Span.of(since_ms, since_ms + GRAIN_MS[by.value]) or Span()
+
+
+def _headline(found: "Explanation") -> str:
+    when = ""
+    if found.since is not None:
+        when = f" from {found.since}" + (f" to {found.until}" if found.until else " on")
+    net = f" (net {found.net:,})" if found.net < 0 else ""
+    return (
+        f"{printable(found.counter)} is {found.total:,}{net}{when}: {found.p:,} added, "
+        f"{found.n:,} taken away, {_seen_by(found)}"
+    )
+
+
+def _seen_by(found: "Explanation") -> str:
+    shards = {part.shard: part.minutes for part in found.shards}
+    if not shards:
+        return "seen by no shard"
+    offsets = [
+        f"{minutes.through:,} of shard {shard}" for shard, minutes in shards.items() if minutes
+    ]
+    noun = "1 shard" if len(shards) == 1 else f"{len(shards)} shards"
+    return f"seen by {noun}" + (f" up to offset {', '.join(offsets)}" if offsets else "")
+
+
+def _shard_lines(found: "Explanation") -> "Iterator[str]":
+    for part in found.shards:
+        cells = part.minutes
+        late = 0 if cells is None else cells.late_p + cells.late_n
+        yield (
+            f"  shard {part.shard} ({printable(part.replica)}): {part.p:,} added, {part.n:,} taken "
+            f"away; {late:,} of it late, {part.duplicates:,} duplicates skipped"
+        )
+        flushed = "none" if part.flushed_through is None else f"{part.flushed_through:,}"
+        if cells is None:
+            yield "      its minutes are gone, and with them slots and offsets"
+            continue
+        yield (
+            f"      {cells.cells:,} cells in {cells.slots:,} slots, windows {cells.first_window} "
+            f"to {cells.last_window}, through offset {cells.through:,} (flushed: {flushed})"
+        )
+
+
+def _lines(found: "Explanation") -> "Iterator[str]":
+    yield f"build         {found.build}"
+    yield (
+        f"late          {found.late_p:,} added, {found.late_n:,} taken away more than 10 minutes "
+        "after their window, by log time"
+    )
+    yield f"duplicates    {found.duplicates:,} skipped: their id was counted before"
+    rolled = [part.rolled_up for part in found.shards if part.rolled_up is not None]
+    if rolled:
+        yield (
+            f"rolled up     {sum(part['p'] for part in rolled):,} added, "
+            f"{sum(part['n'] for part in rolled):,} taken away; in minutes "
+            f"{sum(part.minutes.p for part in found.shards if part.minutes):,} and "
+            f"{sum(part.minutes.n for part in found.shards if part.minutes):,}"
+        )
+    letters = found.dead_letters
+    why = f", the last as: {printable(letters.last_reason)}" if letters.last_reason else ""
+    yield f"dead letters  {letters.count:,} name it{why}"
+    if found.spilled_to is None:
+        yield "capped        no"
+    else:
+        yield (
+            "capped        its family had more counters than its cap allows: part of it may be "
+            f"under {printable(found.spilled_to)}"
+        )
+    yield "adjustments   none"
+    yield from found.remarks
