@@ -53,11 +53,13 @@ class Truth:
 
     windows: dict[Window, int] = field(default_factory=lambda: defaultdict(int))
     ids: set[tuple[str, str]] = field(default_factory=set)
+    duplicates: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, event: Event) -> None:
         """Count an event, unless its id was counted before."""
         if event.id is not None:
             if (event.counter, event.id) in self.ids:
+                self.duplicates[event.counter] += 1
                 return
             self.ids.add((event.counter, event.id))
         window_s = event.at // MINUTE_MS * 60

@@ -10,7 +10,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.integration.worker.events import PARTITIONS, Messages
-from tests.integration.worker.offsets import group_of, log_ends
+from tests.integration.worker.offsets import committed, group_of, log_ends
 from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site, fresh_site, make_topic
 from tests.integration.worker.stream import TOPIC, Sender
@@ -35,7 +35,7 @@ def make_the_log_anew(site: Site, seed: int) -> None:
         sender = Sender(own.kafka)
         count_into_both(own, sender, Messages(FAMILY, seed))
         before = own.counts(KEPT, FAMILY)
-        counted = log_ends(own.kafka)
+        counted = committed(own.kafka, KEPT)
         make_topic_anew(own)
         messages = Messages(FAMILY, seed + 1)
         sender.connect()

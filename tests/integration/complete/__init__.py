@@ -1,0 +1,1 @@
+"""Everything at once: events of every sort, every server killed, every number compared."""
