@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import console
+from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
 from pipeline.reads import Reads
 from pipeline.sender import Sender
-from pipeline.sink import connect
 from pipeline.synthetic import SyntheticStream
 from schemas.settings import Settings
 

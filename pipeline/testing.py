@@ -67,8 +67,8 @@ class TallyServer:
         then.
         """
         # A test run that never asks for the server does not load its clients.
+        from pipeline.clickhouse import connect  # noqa: PLC0415
         from pipeline.reads import Reads  # noqa: PLC0415
-        from pipeline.sink import connect  # noqa: PLC0415
         from pipeline.status import log_ends  # noqa: PLC0415
 
         deadline_s = self.clock.monotonic_s() + timeout_s
