@@ -22,7 +22,7 @@ import clickhouse_connect
 from benchmarks._kit import write_json
 from benchmarks._servers import clickhouse
 from pipeline.clock import SystemClock
-from pipeline.rollup import Rollup
+from pipeline.rollup.rollup import Rollup
 from schemas.families import Families
 from schemas.migrate import migrate
 

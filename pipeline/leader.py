@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline import topics
 from pipeline.absorb import HEARTBEAT_KIND
 from pipeline.errors import TallyError
-from pipeline.rollup import pause_s
+from pipeline.rollup.rollup import pause_s
 from pipeline.rules import RULES_KIND
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pipeline.checkpoint import Checkpointer
     from pipeline.clock import Clock
-    from pipeline.rollup_steps import Rolled
+    from pipeline.rollup.steps import Rolled
     from pipeline.shard import Shard
     from schemas.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import faust
 
-from pipeline.prepare import prepare
+from pipeline.control.prepare import prepare
 from pipeline.topology import build_app
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipeline import shard_plan, topics
+from pipeline import topics
+from pipeline.control import shard_plan
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.sharding import counter_partition, id_partition
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame

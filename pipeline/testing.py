@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.reads import FlushedShard
+    from pipeline.reads.reads import FlushedShard
 
 START_TIMEOUT_S = 120.0
 # The worker's last checkpoint, then the servers; `tally up` kills what takes longer itself.
@@ -68,8 +68,8 @@ class TallyServer:
         """
         # A test run that never asks for the server does not load its clients.
         from pipeline.clickhouse import connect  # noqa: PLC0415
-        from pipeline.reads import Reads  # noqa: PLC0415
-        from pipeline.status import log_ends  # noqa: PLC0415
+        from pipeline.reads.reads import Reads  # noqa: PLC0415
+        from pipeline.reads.status import log_ends  # noqa: PLC0415
 
         deadline_s = self.clock.monotonic_s() + timeout_s
         ends: dict[int, int] = {}
@@ -108,7 +108,7 @@ def running_tally(folder: Path) -> Iterator[TallyServer]:
     up = [sys.executable, "-m", "pipeline.cli", "up", "--data", str(data), *ports, "--workers=1"]
     with output_path.open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  the argv is our own
-            [sys.executable, "-m", "pipeline.tied", str(os.getpid()), *up],
+            [sys.executable, "-m", "pipeline.local.tied", str(os.getpid()), *up],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

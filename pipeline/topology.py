@@ -4,9 +4,9 @@
       └▶ bulk transport: one event per (partition, fetch)     bulk.py
           └▶ decode: records → columns, or dead letters       decode.py, dead_letters.py
               └▶ count: columns → cells, in log order         worker.py, shard.py, cells.py
-                  ├▶ FLUSH what is dirty → ClickHouse         pulse.py, checkpoint.py, sink.py
-                  └▶ CHECKPOINT → changelog → commit          pulse.py, changelog.py
-    leader: heartbeats, rules repeated, 1m → 1h → 1d          leader.py, rollup.py, retention.py
+                  ├▶ FLUSH what is dirty → ClickHouse         writes/, checkpoint.py
+                  └▶ CHECKPOINT → changelog → commit          writes/, checkpoint.py, changelog.py
+    leader: heartbeats, rules repeated, 1m → 1h → 1d          leader.py, rollup/
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -21,20 +21,21 @@ from typing import TYPE_CHECKING, Any, cast
 import faust
 import mode
 
-from pipeline import bulk, refusals, store, takeover, topics
+from pipeline import bulk, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.group import Group
 from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
-from pipeline.pace import Pace
 from pipeline.partition_reader import PartitionReader
-from pipeline.pulse import Pulse
-from pipeline.roll_up import roll_up_with
-from pipeline.room import Room
-from pipeline.sink import ClickHouseSink
+from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.watchdog import RecoveryWatchdog
 from pipeline.worker import Worker
+from pipeline.writes import refusals
+from pipeline.writes.pace import Pace
+from pipeline.writes.pulse import Pulse
+from pipeline.writes.room import Room
+from pipeline.writes.sink import ClickHouseSink
 
 if TYPE_CHECKING:
     from faust.types import StreamT

@@ -9,8 +9,8 @@ from pipeline.absorb import absorb
 if TYPE_CHECKING:
     from pipeline.bulk import Fetch
     from pipeline.checkpoint import Checkpointer
-    from pipeline.room import Room
     from pipeline.takeover import LogCheck
+    from pipeline.writes.room import Room
 
 
 class Worker:

@@ -8,7 +8,7 @@ import typer
 from pipeline.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from pipeline.accept_log import Accepted
+    from pipeline.control.accept_log import Accepted
     from schemas.settings import Settings
 
 
@@ -47,8 +47,8 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the clients
 
     from pipeline import topics  # noqa: PLC0415
-    from pipeline.accept_log import LogAcceptor  # noqa: PLC0415
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
+    from pipeline.control.accept_log import LogAcceptor  # noqa: PLC0415
     from pipeline.log_check import RecoveryReader  # noqa: PLC0415
     from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
 

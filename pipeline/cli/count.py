@@ -11,8 +11,8 @@ from pipeline.cli.times import duration_ms, moment
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pipeline.counts import CountAnswer
-    from pipeline.spans import Span
+    from pipeline.reads.counts import CountAnswer
+    from pipeline.reads.spans import Span
 
 
 class GrainOption(StrEnum):
@@ -59,10 +59,10 @@ def count(
 
     Example: `tally count likes:post-42 --by 1m --last 60m`
     """
-    from pipeline import counts  # noqa: PLC0415
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
-    from pipeline.reads import Reads  # noqa: PLC0415
-    from pipeline.spans import kept_since  # noqa: PLC0415
+    from pipeline.reads import counts  # noqa: PLC0415
+    from pipeline.reads.reads import Reads  # noqa: PLC0415
+    from pipeline.reads.spans import kept_since  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
     from schemas.settings import load_settings  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ def asked_span(
     last: str | None, since: str | None, until: str | None, now_ms: int
 ) -> "Span | None":
     """The time asked for, None for all of it. Wrong usage if it is no time, or asked for twice."""
-    from pipeline.spans import Span  # noqa: PLC0415 - brings pydantic
+    from pipeline.reads.spans import Span  # noqa: PLC0415 - brings pydantic
 
     if last is not None and since is not None:
         raise typer.BadParameter("give --last or --since, not both")

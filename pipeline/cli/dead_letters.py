@@ -12,9 +12,9 @@ from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
-    from pipeline.letter_reads import LetterFilter, LetterReads, ListedLetter
-    from pipeline.letters import StoredLetter
-    from pipeline.retry import Outcome
+    from pipeline.letters.letter import StoredLetter
+    from pipeline.letters.reads import LetterFilter, LetterReads, ListedLetter
+    from pipeline.letters.retry import Outcome
 
 LISTED_DEFAULT = 20
 RETRIED_MAX = 100_000
@@ -59,7 +59,7 @@ def dead_letters(
     Example: `tally dead-letters --reason "too late" --last 24h --retry`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415
-    from pipeline.letter_reads import LetterFilter, LetterReads  # noqa: PLC0415 - brings pyarrow
+    from pipeline.letters.reads import LetterFilter, LetterReads  # noqa: PLC0415 - brings pyarrow
     from schemas.settings import load_settings  # noqa: PLC0415
 
     if (edited or yes) and not retry:
@@ -90,7 +90,7 @@ def _since_ms(since: str | None, last: str | None) -> int | None:
 
 
 def _print_letters(letters: "list[ListedLetter]", matching: int) -> None:
-    from pipeline.moments import rfc3339  # noqa: PLC0415
+    from pipeline.reads.moments import rfc3339  # noqa: PLC0415
 
     width = max((len(letter.key.place) for letter in letters), default=0)
     for letter in letters:
@@ -117,7 +117,7 @@ def _print_reasons(reasons: list[tuple[str, int]], *, json: bool) -> None:
 
 
 def _print_documents(kafka: str, matching: int, letters: "list[ListedLetter]") -> None:
-    from pipeline.letter_topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
+    from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
 
     found = LetterTopic(kafka).find(letter.key for letter in letters)
     stored = {letter.key: letter for letter in found}
@@ -129,7 +129,7 @@ def document(letter: "ListedLetter", stored: "StoredLetter | None") -> dict[str,
     """A letter with its bytes: in `value` if they are UTF-8, else in `value_base64`."""
     from base64 import b64encode  # noqa: PLC0415
 
-    from pipeline.moments import rfc3339  # noqa: PLC0415
+    from pipeline.reads.moments import rfc3339  # noqa: PLC0415
 
     text = base64 = None
     if stored is not None:
@@ -164,11 +164,11 @@ def _retry(
 ) -> None:
     from dataclasses import replace  # noqa: PLC0415
 
-    from pipeline.edited import read_edited  # noqa: PLC0415
-    from pipeline.letter_topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
+    from pipeline.letters.edited import read_edited  # noqa: PLC0415
+    from pipeline.letters.retry import RETRIED, plan, retry  # noqa: PLC0415
+    from pipeline.letters.sender import KafkaRetrySender  # noqa: PLC0415
+    from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
     from pipeline.refused import PLACES_MAX  # noqa: PLC0415
-    from pipeline.retry import RETRIED, plan, retry  # noqa: PLC0415
-    from pipeline.retry_sender import KafkaRetrySender  # noqa: PLC0415
 
     edited = read_edited(edited_file) if edited_file is not None else None
     chosen = wanted if edited is not None else replace(wanted, waiting=True)

@@ -11,7 +11,7 @@ from pipeline.cli.up import ClickHousePort, Data, KafkaPort, WebPort, tell
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pipeline.up import Addresses
+    from pipeline.local.up import Addresses
 
 
 def register(app: typer.Typer) -> None:
@@ -32,8 +32,8 @@ def demo(
     Ctrl-C stops everything and keeps the data, so that the next start goes on counting.
     """
     # Imported here since they bring the clients, which `tally --help` can do without.
-    from pipeline.demo import Demo  # noqa: PLC0415
-    from pipeline.up import UpOptions, up  # noqa: PLC0415
+    from pipeline.local.demo import Demo  # noqa: PLC0415
+    from pipeline.local.up import UpOptions, up  # noqa: PLC0415
 
     clock = SystemClock()
 

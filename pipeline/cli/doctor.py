@@ -24,7 +24,7 @@ def doctor(
 
     The exit code is 1 when something fails. Warnings do not count.
     """
-    from pipeline.doctor import examine  # noqa: PLC0415 - brings the clients
+    from pipeline.doctor.doctor import examine  # noqa: PLC0415 - brings the clients
     from schemas.settings import load_settings  # noqa: PLC0415
 
     findings = []

@@ -13,8 +13,8 @@ from pipeline.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.explain import Explanation
-    from pipeline.spans import Span
+    from pipeline.reads.explain import Explanation
+    from pipeline.reads.spans import Span
 
 
 def register(app: typer.Typer) -> None:
@@ -35,9 +35,9 @@ def explain(
     Example: `tally explain likes:post-42 --window 2026-11-16T08:00 --by 1h`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
-    from pipeline.explain import explain as ask  # noqa: PLC0415
-    from pipeline.reads import Reads  # noqa: PLC0415
-    from pipeline.spans import kept_since  # noqa: PLC0415
+    from pipeline.reads.explain import explain as ask  # noqa: PLC0415
+    from pipeline.reads.reads import Reads  # noqa: PLC0415
+    from pipeline.reads.spans import kept_since  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
     from schemas.settings import load_settings  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def explain(
 
 
 def _window(text: str, by: GrainOption) -> "Span":
-    from pipeline.spans import GRAIN_MS, Span, window_of  # noqa: PLC0415 - brings pydantic
+    from pipeline.reads.spans import GRAIN_MS, Span, window_of  # noqa: PLC0415 - brings pydantic
 
     since_ms = window_of(round(moment(text).timestamp() * 1000), by.value)
     return Span.of(since_ms, since_ms + GRAIN_MS[by.value]) or Span()

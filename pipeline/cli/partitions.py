@@ -25,9 +25,9 @@ def partitions(
     Workers share the new ones by themselves within half a minute. Asking again for the same number
     sets right what was cut short. There is no way back: Kafka takes no partition away.
     """
-    from pipeline.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
     from pipeline.clickhouse import connect  # noqa: PLC0415
-    from pipeline.grow import grow, partitions_now  # noqa: PLC0415
+    from pipeline.control.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
+    from pipeline.control.grow import grow, partitions_now  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415
 
     settings = load_settings()

@@ -15,9 +15,9 @@ from pipeline.errors import OperatorError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.apply_rules import RulesInLog
-    from pipeline.known_rules import KnownRules
-    from pipeline.rules_diff import Difference
+    from pipeline.control.apply_rules import RulesInLog
+    from pipeline.control.known_rules import KnownRules
+    from pipeline.control.rules_diff import Difference
     from schemas.settings import Settings
 
 
@@ -82,8 +82,8 @@ def _check(file: Path, *, json: bool) -> None:
 
 
 def _apply(settings: "Settings", file: Path, note: str, wait_s: float, *, json: bool) -> None:
-    from pipeline.apply_rules import wait_for_shards  # noqa: PLC0415 - brings the clients
-    from pipeline.prepare import make_tables_and_topics  # noqa: PLC0415
+    from pipeline.control.apply_rules import wait_for_shards  # noqa: PLC0415 - brings the clients
+    from pipeline.control.prepare import make_tables_and_topics  # noqa: PLC0415
     from pipeline.rules import counting_rules  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415
 
@@ -118,7 +118,7 @@ def _apply(settings: "Settings", file: Path, note: str, wait_s: float, *, json: 
 
 
 def _show(settings: "Settings", *, json: bool) -> None:
-    from pipeline.rules_diff import settings_of  # noqa: PLC0415 - brings pydantic
+    from pipeline.control.rules_diff import settings_of  # noqa: PLC0415 - brings pydantic
 
     with _rules_in_log(settings) as in_log:
         known = in_log.known()
@@ -147,7 +147,7 @@ def _show(settings: "Settings", *, json: bool) -> None:
 
 
 def _headline(known: "KnownRules") -> str:
-    from pipeline.moments import rfc3339  # noqa: PLC0415 - as the other modules of this file
+    from pipeline.reads.moments import rfc3339  # noqa: PLC0415 - as the other modules of this file
 
     newest, applied = known.newest, known.applied
     version = newest.version if newest else 0
@@ -180,8 +180,8 @@ def _document(
 
 def _differences(known: "KnownRules", file: Path | None) -> "list[Difference]":
     """What applying the file would change; nothing without a file."""
+    from pipeline.control.rules_diff import differences  # noqa: PLC0415
     from pipeline.rules import CountingRules, counting_rules  # noqa: PLC0415 - brings pydantic
-    from pipeline.rules_diff import differences  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415
 
     if file is None:
@@ -196,8 +196,8 @@ def _print_differences(found: "list[Difference]") -> None:
 
 @contextlib.contextmanager
 def _rules_in_log(settings: "Settings") -> "Iterator[RulesInLog]":
-    from pipeline.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
     from pipeline.clickhouse import connect  # noqa: PLC0415
+    from pipeline.control.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
 
     with contextlib.closing(connect(settings.clickhouse)) as client:
         yield RulesInLog(settings, client, SystemClock())

@@ -12,7 +12,7 @@ from pipeline.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.health import Status
+    from pipeline.reads.health import Status
 
 UNHEALTHY = 1
 
@@ -30,8 +30,8 @@ def status(
     are only remarks.
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
-    from pipeline.reads import Reads  # noqa: PLC0415
-    from pipeline.status import status as ask  # noqa: PLC0415 - brings the Kafka client
+    from pipeline.reads.reads import Reads  # noqa: PLC0415
+    from pipeline.reads.status import status as ask  # noqa: PLC0415 - brings the Kafka client
     from schemas.settings import load_settings  # noqa: PLC0415
 
     settings = load_settings()

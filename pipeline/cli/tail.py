@@ -48,8 +48,8 @@ def tail(
     """
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the Kafka client
 
-    from pipeline.tail import Wanted, seen  # noqa: PLC0415 - brings pyarrow
-    from pipeline.tail_reader import TailReader  # noqa: PLC0415
+    from pipeline.tail.reader import TailReader  # noqa: PLC0415
+    from pipeline.tail.shown import Wanted, seen  # noqa: PLC0415 - brings pyarrow
     from schemas.settings import load_settings  # noqa: PLC0415
 
     if from_start and last:

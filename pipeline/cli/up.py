@@ -13,8 +13,8 @@ from pipeline.clock import SystemClock
 from pipeline.embedded.log.fsync import Fsync
 
 if TYPE_CHECKING:
-    from pipeline.parts import News
-    from pipeline.up import Addresses
+    from pipeline.local.parts import News
+    from pipeline.local.up import Addresses
 
 Data = Annotated[Path, typer.Option(help="The folder that keeps everything.")]
 KafkaPort = Annotated[int, typer.Option(min=0, max=65535, help="Of the log; 0 takes a free one.")]
@@ -47,8 +47,8 @@ def up(
     the parts' output in DATA/logs.
     """
     # Imported here since it brings the Kafka client, which `tally --help` can do without.
-    from pipeline.up import UpOptions, next_steps  # noqa: PLC0415
-    from pipeline.up import up as run_up  # noqa: PLC0415
+    from pipeline.local.up import UpOptions, next_steps  # noqa: PLC0415
+    from pipeline.local.up import up as run_up  # noqa: PLC0415
 
     async def attend(addresses: "Addresses", stop: Callable[[], None]) -> None:  # noqa: ARG001 - signals stop it
         say(next_steps(data, addresses))

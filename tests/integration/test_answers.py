@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pipeline.spans import window_text
+from pipeline.reads.spans import window_text
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.tally import RunningTally, tally_on
 

@@ -14,7 +14,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from pipeline.cli import run
-from pipeline.letter_reads import LetterReads
+from pipeline.letters.reads import LetterReads
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally, tally_up

@@ -8,13 +8,13 @@ import clickhouse_connect
 import pytest
 from clickhouse_connect.driver import Client
 
-from pipeline import counts, spans
-from pipeline.counts import CountAnswer, Mode, Question
 from pipeline.errors import OperatorError
-from pipeline.explain import explain
-from pipeline.reads import Reads
+from pipeline.reads import counts, spans
+from pipeline.reads.counts import CountAnswer, Mode, Question
+from pipeline.reads.explain import explain
+from pipeline.reads.reads import Reads
+from pipeline.reads.status import observe_clickhouse
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.status import observe_clickhouse
 from schemas.families import parse_families
 from schemas.migrate import migrate
 from schemas.rules import Grain

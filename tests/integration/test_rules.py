@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipeline.clock import SystemClock
-from pipeline.log_writer import LogRecord, write_records
+from pipeline.control.log_writer import LogRecord, write_records
+from pipeline.control.shard_plan import RULES_KEY, planned_rules
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.shard_plan import RULES_KEY, planned_rules
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally, start_worker, tally_on

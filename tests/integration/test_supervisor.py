@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
-from pipeline.parts import News, Output, Pace, Part
-from pipeline.supervisor import Supervisor
+from pipeline.local.parts import News, Output, Pace, Part
+from pipeline.local.supervisor import Supervisor
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive, waits
 
 QUICK = Pace(
@@ -212,8 +212,8 @@ SUPERVISOR = """
 import asyncio, sys
 from pathlib import Path
 from pipeline.clock import SystemClock
-from pipeline.parts import Part
-from pipeline.supervisor import Supervisor
+from pipeline.local.parts import Part
+from pipeline.local.supervisor import Supervisor
 
 async def main(folder):
     async def probe(output):
@@ -249,6 +249,6 @@ def test_a_supervisor_killed_outright_leaves_no_part_behind(tmp_path: Path) -> N
 
 def test_a_part_whose_supervisor_died_before_it_was_tied_to_it_does_not_start() -> None:
     nobody = "1"
-    argv = [sys.executable, "-m", "pipeline.tied", nobody, sys.executable, "-c", "print(1)"]
+    argv = [sys.executable, "-m", "pipeline.local.tied", nobody, sys.executable, "-c", "print(1)"]
     result = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (result.returncode, result.stdout) == (1, b"")

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from pipeline.up import SECOND_SIGNAL_S, claimed
+from pipeline.local.up import SECOND_SIGNAL_S, claimed
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive
 
 FREE_PORTS = ("--kafka-port", "0", "--clickhouse-port", "0", "--web-port", "0")

@@ -1,6 +1,6 @@
 """Seeded schedules of shards, leaders, drops and long queries; every view must be exact throughout.
 
-The passes are the real ones (pipeline/rollup_steps.py). Shards flush, are paused for days, and
+The passes are the real ones (pipeline/rollup/steps.py). Shards flush, are paused for days, and
 wake as zombies that flush what is old; partitions are added, on brokers whose clocks differ; a
 statement's SELECT and INSERT are apart, and any answer may be lost, with or without its effect, or
 the effect may come later; several leaders work at once.
@@ -13,9 +13,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import rollup_steps
 from pipeline.placing import slot_of
-from pipeline.rollup_steps import Operation
+from pipeline.rollup import steps as rollup_steps
+from pipeline.rollup.steps import Operation
 from schemas.families import Families, parse_families
 from tests.simulation.rollups_statements import Effect, Statements
 from tests.simulation.rollups_world import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import retention, rollup_steps
-from pipeline.rollup_steps import Open, Operation
+from pipeline.rollup import retention
+from pipeline.rollup import steps as rollup_steps
+from pipeline.rollup.steps import Open, Operation
 from tests.simulation.rollups_world import (
     DAY_MS,
     HOUR_MS,

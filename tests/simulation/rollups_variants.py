@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pipeline import retention, rollup_steps
-from pipeline.rollup_steps import Operation, Progress
+from pipeline.rollup import retention
+from pipeline.rollup import steps as rollup_steps
+from pipeline.rollup.steps import Operation, Progress
 from tests.simulation.rollups import Leader, Schedule
 from tests.simulation.rollups_statements import Statements
 from tests.simulation.rollups_world import PN, Rolled, Tables, add_up

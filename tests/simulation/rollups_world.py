@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from pipeline.retention import Delete, Drop
+from pipeline.rollup.retention import Delete, Drop
 
 MINUTE_MS, SLOT_MS, HOUR_MS, DAY_MS = 60_000, 600_000, 3_600_000, 86_400_000
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pipeline.apply_rules import what_to_apply
+from pipeline.control.apply_rules import what_to_apply
+from pipeline.control.known_rules import AppliedRules, KnownRules
+from pipeline.control.rules_diff import Difference, differences, in_one_line, settings_of
+from pipeline.control.shard_plan import id_partitions
 from pipeline.errors import OperatorError
-from pipeline.known_rules import AppliedRules, KnownRules
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.rules_diff import Difference, differences, in_one_line, settings_of
-from pipeline.shard_plan import id_partitions
 
 OLD = CountingRules(1, id_partitions=8)
 NEW = CountingRules(2, FamilyRules(lateness_ms=7_200_000), id_partitions=8)

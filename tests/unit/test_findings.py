@@ -4,8 +4,7 @@ import struct
 
 import pytest
 
-from pipeline.errors import OperatorError
-from pipeline.findings import (
+from pipeline.doctor.findings import (
     GIB,
     Finding,
     clock_of,
@@ -16,7 +15,8 @@ from pipeline.findings import (
     open_files,
     source_settings,
 )
-from pipeline.kafka_versions import NEEDED, not_spoken, parse_versions
+from pipeline.doctor.kafka_versions import NEEDED, not_spoken, parse_versions
+from pipeline.errors import OperatorError
 
 GOOD = {
     "message.timestamp.type": "LogAppendTime",

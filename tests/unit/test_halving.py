@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.halving import ROWS_REFUSED_MAX, BlockRefusedError, Halving
+from pipeline.writes.halving import ROWS_REFUSED_MAX, BlockRefusedError, Halving
 
 CONSTRAINT, TOO_MANY_PARTS, MEMORY = 469, 252, 241
 

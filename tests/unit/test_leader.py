@@ -9,7 +9,7 @@ import pytest
 from pipeline.checkpoint import OwnedShard
 from pipeline.errors import TryAgainError
 from pipeline.leader import Leader
-from pipeline.rollup_steps import Rolled
+from pipeline.rollup.steps import Rolled
 from pipeline.rules import CountingRules
 from pipeline.shard import Shard
 from schemas.settings import Settings

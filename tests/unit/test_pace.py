@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.health import CHECKPOINT_AGE_MS_MAX
-from pipeline.pace import (
+from pipeline.reads.health import CHECKPOINT_AGE_MS_MAX
+from pipeline.writes.pace import (
     BACKOFF_S_MAX,
     CHECKPOINT_S_MAX,
     CHECKPOINTS_APART,

@@ -6,16 +6,16 @@ from typing import cast
 
 import pytest
 
-from pipeline import pulse as pulse_module
 from pipeline.changelog import ChangelogRecord
 from pipeline.checkpoint import Checkpointer, Freshness, OwnedShard, Position
 from pipeline.dead_letters import DeadLetter
 from pipeline.errors import TallyError, TryAgainError
 from pipeline.group import Group
-from pipeline.pace import Pace
-from pipeline.pulse import Pulse
-from pipeline.room import Room
 from pipeline.shard import ShardSnapshot
+from pipeline.writes import pulse as pulse_module
+from pipeline.writes.pace import Pace
+from pipeline.writes.pulse import Pulse
+from pipeline.writes.room import Room
 from tests.kit.clocks import ManualClock
 from tests.unit.test_sink import shard
 
@@ -109,7 +109,9 @@ async def test_a_flush_that_fails_keeps_what_there_is_and_backs_off_until_it_suc
     await asyncio.wait_for(reading, 5)
     assert (worker.room.rows, worker.pace.pause_s) == (0, 1.0)
     assert worker.servers.diary == ["1 cells", "1 positions"]
-    told = [record.getMessage() for record in caplog.records if record.name == "pipeline.pulse"]
+    told = [
+        record.getMessage() for record in caplog.records if record.name == "pipeline.writes.pulse"
+    ]
     assert told == [
         "away; trying again in 2.0 s",
         "still away; trying again in 4.0 s",

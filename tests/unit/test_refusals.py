@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import ShardRefusedError, TryAgainError
-from pipeline.refusals import telling
+from pipeline.writes.refusals import telling
 from tests.kit.clocks import ManualClock
 
 

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from pipeline.retention import (
+from pipeline.rollup.retention import (
     KEPT_MIN_MS,
     Days,
     Delete,

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pipeline import retry as retry_module
-from pipeline.edited import read_edited
 from pipeline.errors import BadInputError, TryAgainError
-from pipeline.letter_reads import ListedLetter
-from pipeline.letters import LetterKey, StoredLetter, read_letter
-from pipeline.retry import (
+from pipeline.letters import retry as retry_module
+from pipeline.letters.edited import read_edited
+from pipeline.letters.letter import LetterKey, StoredLetter, read_letter
+from pipeline.letters.reads import ListedLetter
+from pipeline.letters.retry import (
     CELL,
     CUT,
     GONE,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import rollup_steps
 from pipeline.errors import OperatorError
-from pipeline.retention import Days, Drop
-from pipeline.rollup import pause_s
-from pipeline.rollup_steps import (
+from pipeline.rollup import steps as rollup_steps
+from pipeline.rollup.retention import Days, Drop
+from pipeline.rollup.rollup import pause_s
+from pipeline.rollup.steps import (
     BATCH_CELLS,
     ConfirmFamilies,
     ConfirmFinal,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipeline.room import Room
+from pipeline.writes.room import Room
 from tests.kit.clocks import ManualClock
 
 

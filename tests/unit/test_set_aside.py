@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from pipeline.set_aside import CELLS_MAX, FORGET_AFTER_WRITES, SetAside, cell_letters
-from pipeline.sink import _cell_columns
+from pipeline.writes.set_aside import CELLS_MAX, FORGET_AFTER_WRITES, SetAside, cell_letters
+from pipeline.writes.sink import _cell_columns
 from tests.unit.test_sink import SLOT, shard
 
 

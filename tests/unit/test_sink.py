@@ -5,7 +5,7 @@ import pytest
 from pipeline.cells import CellKey
 from pipeline.clickhouse import without_secrets
 from pipeline.shard import Shard
-from pipeline.sink import _cell_columns
+from pipeline.writes.sink import _cell_columns
 from tests.kit.cells import cell_values
 
 SLOT = 1_760_000_400_000

@@ -3,7 +3,16 @@
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from pipeline.spans import FOREVER_MS, GRAIN_MS, LIFE, Piece, Span, kept_since, pieces, remarks
+from pipeline.reads.spans import (
+    FOREVER_MS,
+    GRAIN_MS,
+    LIFE,
+    Piece,
+    Span,
+    kept_since,
+    pieces,
+    remarks,
+)
 from schemas.rules import Retention
 
 HOUR, DAY = GRAIN_MS["1h"], GRAIN_MS["1d"]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pipeline.health import (
+from pipeline.reads.health import (
     AHEAD_MS_MAX,
     BEHIND_MS_MAX,
     CHECKPOINT_AGE_MS_MAX,
@@ -11,8 +11,8 @@ from pipeline.health import (
     Status,
     judge,
 )
-from pipeline.observed import Freshness, Letters, Observed, Spill
-from pipeline.reads import FlushedShard
+from pipeline.reads.observed import Freshness, Letters, Observed, Spill
+from pipeline.reads.reads import FlushedShard
 
 NOW = 1_760_000_000_000
 FRESH = Freshness(60, 700, 1_500)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli.tail import line_of
-from pipeline.tail import SAMPLE_BYTES, Wanted, seen
+from pipeline.tail.shown import SAMPLE_BYTES, Wanted, seen
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Headers, Records
 

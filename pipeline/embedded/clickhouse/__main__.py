@@ -9,9 +9,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pipeline.claim import claimed
 from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
+from pipeline.local.claim import claimed
 
 STOP_WITHIN_S = 5.0
 HEADER_BYTES_MAX = 1 << 20

@@ -8,13 +8,13 @@ import signal
 import sys
 from pathlib import Path
 
-from pipeline.claim import claimed
 from pipeline.clock import SystemClock
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.maintenance import Maintenance
 from pipeline.embedded.log.server import Server
 from pipeline.errors import OperatorError
+from pipeline.local.claim import claimed
 
 SWITCH_INTERVAL_S = 0.0005
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from clickhouse_connect.driver import Client
 
 from pipeline.clock import SystemClock
-from pipeline.rollup import Rollup
-from pipeline.rollup_steps import Rolled
+from pipeline.rollup.rollup import Rollup
+from pipeline.rollup.steps import Rolled
 from schemas.families import Families
 
 REPLICA = "main"

@@ -10,10 +10,10 @@ from unittest.mock import patch
 import clickhouse_connect
 import pytest
 
-from pipeline import rollup_steps
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.rollup import Rollup
-from pipeline.rollup_steps import ConfirmShards, Operation
+from pipeline.rollup import steps as rollup_steps
+from pipeline.rollup.rollup import Rollup
+from pipeline.rollup.steps import ConfirmShards, Operation
 from schemas.families import parse_families
 from schemas.migrate import migrate
 from tests.integration.clickhouse.process import ClickHouse

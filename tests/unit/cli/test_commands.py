@@ -98,4 +98,4 @@ def test_the_command_line_loads_without_heavy_packages() -> None:
 @pytest.mark.usefixtures("fresh_imports")
 def test_the_check_for_heavy_packages_can_fail() -> None:
     with pytest.raises(AssertionError, match="confluent_kafka is imported at start-up"):
-        import_module("pipeline.up")
+        import_module("pipeline.local.up")

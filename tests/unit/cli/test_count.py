@@ -4,8 +4,8 @@ import pytest
 
 from pipeline.cli import run
 from pipeline.cli.count import asked_span
-from pipeline.counts import default_mode
-from pipeline.spans import FOREVER_MS, Span
+from pipeline.reads.counts import default_mode
+from pipeline.reads.spans import FOREVER_MS, Span
 from schemas.families import Families, parse_families
 
 NOW_MS = 1_760_000_000_000

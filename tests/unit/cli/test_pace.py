@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.parts import News, Output, Pace, Part
+from pipeline.local.parts import News, Output, Pace, Part
 
 PACE = Pace(pause_min_s=0.5, pause_max_s=4.0, steady_s=60.0)
 

@@ -1,0 +1,79 @@
+"""`tally partitions`: how many there are, and growing source and changelogs together.
+
+The changelogs grow first, because a worker that is given a partition of the source recovers it from
+the same partition of its changelog; then the source; then every new partition gets the rules. Each
+step may be repeated, so what was cut short is set right by asking for the same number again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline import topics
+from pipeline.errors import OperatorError
+
+if TYPE_CHECKING:
+    from pipeline.control.apply_rules import RulesInLog
+
+PARTITIONS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """How many partitions the source and the changelogs have, and by how many ids are routed.
+
+    `ids` stays what it was when the first rules were applied: all occurrences of an id must meet.
+    """
+
+    source: int
+    changelogs: dict[int, int]
+    ids: int | None
+
+    @property
+    def uneven(self) -> list[int]:
+        """The builds whose changelogs have another number than the source."""
+        return [build for build, count in self.changelogs.items() if count != self.source]
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return asdict(self)
+
+
+def partitions_now(kafka: str, rules: RulesInLog) -> Partitions:
+    """Ask Kafka. Blocks; raises TryAgainError, and OperatorError when there is no log yet."""
+    counts = topics.partition_counts(topics.admin_client(kafka), kafka)
+    newest = rules.known().newest
+    return Partitions(
+        rules.partitions(),
+        {build: counts[topics.changelog(build)] for build in topics.builds_with_changelog(counts)},
+        newest.id_partitions if newest else None,
+    )
+
+
+def grow(kafka: str, rules: RulesInLog, wanted: int) -> Partitions:
+    """Bring source and changelogs to `wanted` partitions, and the rules into each.
+
+    Blocks. Raises OperatorError for fewer than there are, since a partition cannot be taken away,
+    and when no rules were applied yet; TryAgainError when a server is away, and then what was done
+    stays done.
+    """
+    now = partitions_now(kafka, rules)
+    there_are = max(now.source, *now.changelogs.values(), 0)
+    if wanted < there_are:
+        raise OperatorError(
+            f"there are {there_are} partitions already, and Kafka takes none away; ask for more"
+        )
+    if now.ids is None:
+        raise OperatorError(
+            "no rules were applied yet, and they fix the number of partitions that ids are routed "
+            "by: start a worker, or run `tally rules apply`, then grow"
+        )
+    admin = topics.admin_client(kafka)
+    for build, count in now.changelogs.items():
+        if count < wanted:
+            topics.grow(admin, kafka, topics.changelog(build), wanted)
+    if now.source < wanted:
+        topics.grow(admin, kafka, topics.INCREMENTS, wanted)
+    rules.repeat()
+    return partitions_now(kafka, rules)

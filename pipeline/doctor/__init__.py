@@ -1,0 +1,1 @@
+"""Is this machine, this Kafka and this ClickHouse fit for Tally?"""

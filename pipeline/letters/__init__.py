@@ -1,0 +1,1 @@
+"""Dead letters after they were written: listed, read and retried."""

@@ -1,0 +1,1 @@
+"""What people ask: counts, why a number is what it is, how a running Tally is doing."""

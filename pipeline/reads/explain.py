@@ -1,0 +1,211 @@
+"""Why a counter has the value it has: which shard saw how much of it, where, and how late."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.caps import spill_counter
+from pipeline.cells import SLOT_MS
+from pipeline.reads import cell_sql, spans
+
+if TYPE_CHECKING:
+    from pipeline.reads.reads import Reads
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """What of it is in cells of minutes, which know slots and offsets. Coarser ones do not.
+
+    Late is what came in a slot that began more than ten minutes after its window.
+    """
+
+    p: int
+    n: int
+    cells: int
+    first_window: str
+    last_window: str
+    slots: int
+    first_slot: str
+    last_slot: str
+    through: int
+    late_p: int
+    late_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPart:
+    """What one shard saw of it, as one replica counted it.
+
+    `flushed_through` is how far the shard is, `minutes` None where they are gone, and `rolled_up`
+    what is in days and lifetime totals; None when only a span was asked for.
+    """
+
+    shard: int
+    replica: str
+    p: int
+    n: int
+    net: int
+    duplicates: int
+    flushed_through: int | None
+    minutes: Minutes | None
+    rolled_up: dict[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersOf:
+    """Refused events that name the counter: how many, and why the last one was refused."""
+
+    count: int
+    last_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All of it. `since` and `until` are None for all time; `adjustments` do not exist yet."""
+
+    counter: str
+    build: int
+    since: str | None
+    until: str | None
+    total: int
+    net: int
+    p: int
+    n: int
+    duplicates: int
+    late_p: int
+    late_n: int
+    shards: list[ShardPart]
+    dead_letters: DeadLettersOf
+    spilled_to: str | None
+    adjustments: list[Any]
+    remarks: list[str]
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return {**asdict(self), "capped": self.spilled_to is not None}
+
+
+def explain(reads: Reads, counter: str, span: spans.Span | None, kept: spans.Kept) -> Explanation:
+    """What is known of a counter, in a span or of all time.
+
+    Blocks; raises TryAgainError when ClickHouse is away.
+    """
+    chosen = _pieces(span, kept)
+    values, spilled = _values(reads, counter, chosen)
+    minutes = _minutes(reads, counter, span)
+    rolled = _rolled_up(reads, counter) if span is None else None
+    flushed = {position.shard: position.flushed_through for position in reads.positions()}
+    [(build,)] = reads.rows("SELECT argMax(build, declaration) FROM tally.builds")
+    shards = [
+        ShardPart(
+            shard=shard,
+            replica=replica,
+            p=p,
+            n=n,
+            net=p - n,
+            duplicates=duplicates,
+            flushed_through=flushed.get(shard),
+            minutes=minutes.get((shard, replica)),
+            rolled_up=None if rolled is None else rolled.get((shard, replica), {"p": 0, "n": 0}),
+        )
+        for (shard, replica), (p, n, duplicates) in sorted(values.items())
+    ]
+    added, taken = sum(part.p for part in shards), sum(part.n for part in shards)
+    until_ms = None if span is None or span.until_ms == spans.FOREVER_MS else span.until_ms
+    return Explanation(
+        counter=counter,
+        build=int(build),
+        since=None if span is None else spans.window_text(span.since_ms),
+        until=None if until_ms is None else spans.window_text(until_ms),
+        total=max(0, added - taken),
+        net=added - taken,
+        p=added,
+        n=taken,
+        duplicates=sum(part.duplicates for part in shards),
+        late_p=sum(part.minutes.late_p for part in shards if part.minutes),
+        late_n=sum(part.minutes.late_n for part in shards if part.minutes),
+        shards=shards,
+        dead_letters=_dead_letters(reads, counter),
+        spilled_to=reads.spill_of(counter, spilled),
+        adjustments=[],
+        remarks=spans.remarks(span, None, chosen, kept),
+    )
+
+
+def _pieces(span: spans.Span | None, kept: spans.Kept) -> list[spans.Piece]:
+    """As for a count; a span that is one day or hour is asked of that grain."""
+    if span is not None:
+        for grain, size_ms in spans.GRAIN_MS.items():
+            if span.until_ms - span.since_ms == size_ms:
+                return spans.pieces(span, grain, kept)
+    return spans.pieces(span, None, kept)
+
+
+def _values(
+    reads: Reads, counter: str, chosen: list[spans.Piece]
+) -> tuple[dict[tuple[int, str], tuple[int, int, int]], dict[str, int]]:
+    """Added, taken away and duplicates by shard and replica; and what spilled, by counter."""
+    spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
+    rows = reads.rows(
+        "SELECT counter, shard, replica, sum(p), sum(n), sum(duplicates) "  # noqa: S608 - see cell_sql
+        f"FROM ({cell_sql.cells(chosen)}) GROUP BY counter, shard, replica",
+        {"counters": [counter, *spills]},
+    )
+    values: dict[tuple[int, str], tuple[int, int, int]] = {}
+    spilled: dict[str, int] = {}
+    for name, shard, replica, p, n, duplicates in rows:
+        if name == counter:
+            values[int(shard), replica] = (int(p), int(n), int(duplicates))
+        else:
+            spilled[name] = spilled.get(name, 0) + int(p) + int(n)
+    return values, spilled
+
+
+def _minutes(reads: Reads, counter: str, span: spans.Span | None) -> dict[tuple[int, str], Minutes]:
+    within = cell_sql.within(span or spans.Span())
+    cells = (
+        "SELECT shard, toString(replica) AS replica, window, slot, "  # noqa: S608 - see cell_sql
+        "max(cells_1m.p)::Int128 AS p, max(cells_1m.n)::Int128 AS n, "
+        "max(cells_1m.through) AS through FROM tally.cells_1m "
+        f"WHERE {cell_sql.BUILD} AND counter = {{counter:String}} AND {within} "
+        "GROUP BY region, window, slot, replica, shard"
+    )
+    late = f"window + {SLOT_MS // 1000} < slot"
+    columns = [
+        *("shard", "replica", "sum(p)", "sum(n)", "count()"),
+        *(_text("min(window)"), _text("max(window)")),
+        *("uniqExact(slot)", _text("min(slot)"), _text("max(slot)"), "max(through)"),
+        *(f"sumIf(p, {late})", f"sumIf(n, {late})"),
+    ]
+    rows = reads.rows(
+        f"SELECT {', '.join(columns)} FROM ({cells}) GROUP BY shard, replica",  # noqa: S608 - see cell_sql
+        {"counter": counter},
+    )
+    return {(int(shard), replica): Minutes(*found) for shard, replica, *found in rows}
+
+
+def _text(moment: str) -> str:
+    return f"formatDateTime({moment}, '%Y-%m-%dT%H:%i:%SZ')"
+
+
+def _rolled_up(reads: Reads, counter: str) -> dict[tuple[int, str], dict[str, int]]:
+    rows = reads.rows(
+        "SELECT shard, replica, sum(p), sum(n) "  # noqa: S608 - see cell_sql
+        f"FROM ({cell_sql.rolled_up_cells([spans.LIFE])}) GROUP BY shard, replica",
+        {"counters": [counter]},
+    )
+    return {(int(shard), replica): {"p": int(p), "n": int(n)} for shard, replica, p, n in rows}
+
+
+def _dead_letters(reads: Reads, counter: str) -> DeadLettersOf:
+    """Letters whose sample has the counter as a JSON text, however its producer writes that."""
+    texts = [json.dumps(counter, ensure_ascii=ascii_only) for ascii_only in (True, False)]
+    [(count, reason)] = reads.rows(
+        "SELECT uniqExact(shard, `offset`, `row`, log_time), argMax(reason, log_time) "  # noqa: S608 - a constant
+        f"FROM tally.dead_letters WHERE {cell_sql.BUILD} "
+        "AND (position(sample, {ascii:String}) > 0 OR position(sample, {plain:String}) > 0)",
+        {"ascii": texts[0], "plain": texts[1]},
+    )
+    return DeadLettersOf(int(count), str(reason) if count else None)

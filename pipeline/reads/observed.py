@@ -1,0 +1,65 @@
+"""What can be seen of a running Tally from outside, at one moment. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.reads.reads import FlushedShard
+
+FRESHNESS_OVER_MS = 300_000
+"""Of which time heartbeats are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How long heartbeats took from the log into ClickHouse, of the last minutes."""
+
+    samples: int
+    p50_ms: int
+    p99_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Dead letters: how many ever and in the last hour, and what most of them are refused for."""
+
+    total: int = 0
+    last_hour: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """What a family counted past its cap within a day, and the counter it is under."""
+
+    family: str
+    counter: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What Kafka and ClickHouse said at `now_ms`; by shard, where nothing else is said.
+
+    `rollup_ages_ms` are the oldest, by family. `rules_applied_ms` is by version.
+    """
+
+    now_ms: int
+    ends: Mapping[int, int]
+    flushed: Mapping[int, FlushedShard]
+    refusals: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    freshness: Freshness | None = None
+    shard_freshness: Mapping[int, Freshness] = field(default_factory=dict)
+    letters: Letters = Letters()
+    rolled_log_ms: Mapping[int, int] = field(default_factory=dict)
+    rollup_ages_ms: Mapping[str, int] = field(default_factory=dict)
+    spills: Sequence[Spill] = ()
+    rules_applied_ms: Mapping[int, int] = field(default_factory=dict)
+    build_declared_ms: int = 0
+    rollup_interval_ms: int = 60_000
+    heartbeat_interval_ms: int = 5_000
+    lateness_ms_min: int = 86_400_000

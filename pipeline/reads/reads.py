@@ -1,0 +1,122 @@
+"""Queries of the counts in ClickHouse, with bound parameters: what many commands ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from pipeline.caps import spill_counter
+from pipeline.errors import BadInputError, TryAgainError
+from pipeline.reads.cell_sql import BUILD
+from pipeline.rules import parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from clickhouse_connect.driver import Client
+
+    from pipeline.clock import Clock
+
+_NO_TABLES = ("UNKNOWN_TABLE", "UNKNOWN_DATABASE")
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedShard:
+    """How far a shard is in ClickHouse."""
+
+    shard: int
+    flushed_through: int
+    flushed_at_ms: int
+    checkpoint_through: int
+    checkpointed_at_ms: int
+    log_ms: int
+    rules_version: int = 0
+
+
+class Reads:
+    """Queries of one ClickHouse. They block, and raise TryAgainError when it does not answer."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        """The moment that answers are as of, by this machine's clock."""
+        return self._clock.now_ms()
+
+    def rows(
+        self, query: str, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Sequence[Any]]:
+        """The rows of a query, with values bound to it."""
+        try:
+            return self._client.query(query, dict(parameters or {})).result_rows
+        except (ClickHouseError, OSError) as error:
+            if any(name in str(error) for name in _NO_TABLES):
+                raise TryAgainError(
+                    "ClickHouse has no tables of Tally yet: start a worker, or run tally migrate"
+                ) from error
+            raise TryAgainError(f"ClickHouse did not answer a query: {error}") from error
+
+    def top(self, last_ms: int, limit: int) -> list[tuple[str, int]]:
+        """The counters that grew most in the last `last_ms`, greatest first."""
+        rows = self.rows(
+            "SELECT counter, sum(count) AS count FROM tally.counts_1m "
+            "WHERE window >= {since:DateTime} GROUP BY counter "
+            "ORDER BY count DESC, counter LIMIT {limit:UInt32}",
+            {"since": _utc(self._clock.now_ms() - last_ms), "limit": limit},
+        )
+        return [(counter, int(count)) for counter, count in rows]
+
+    def positions(self) -> list[FlushedShard]:
+        """How far every shard of the current build is."""
+        rows = self.rows(
+            "SELECT shard, argMax(through, at), toUnixTimestamp64Milli(max(at)), "  # noqa: S608 - a constant
+            "argMax(checkpointed, at), toUnixTimestamp64Milli(max(checkpoint_at)), "
+            "toUnixTimestamp64Milli(max(log_at)), max(version) FROM ("
+            "SELECT shard, replica, max(flushed_through) AS through, max(flushed_at) AS at, "
+            "max(checkpoint_through) AS checkpointed, max(checkpointed_at) AS checkpoint_at, "
+            "max(log_time) AS log_at, max(rules_version) AS version FROM tally.positions "
+            f"WHERE {BUILD} GROUP BY shard, replica) GROUP BY shard ORDER BY shard"
+        )
+        return [FlushedShard(*map(int, row)) for row in rows]
+
+    def rolled_log_ms(self) -> dict[int, int]:
+        """Up to which log time each shard of the current build is in hours and days."""
+        rows = self.rows(
+            "SELECT shard, toUnixTimestamp64Milli(max(log_time)) FROM tally.rolled_shards "  # noqa: S608 - a constant
+            f"WHERE {BUILD} GROUP BY shard"
+        )
+        return {int(shard): int(log_ms) for shard, log_ms in rows}
+
+    def refusals(self) -> dict[int, tuple[int, str]]:
+        """Why workers would not count a shard on: when that was, and the reason, by shard."""
+        rows = self.rows(
+            "SELECT shard, toUnixTimestamp64Milli(max(refused_at)), argMax(reason, refused_at) "  # noqa: S608 - a constant
+            f"FROM tally.refusals WHERE {BUILD} GROUP BY shard"
+        )
+        return {int(shard): (int(at_ms), reason) for shard, at_ms, reason in rows}
+
+    def spill_of(self, counter: str, spilled: Mapping[str, int]) -> str | None:
+        """Where cells of the counter's family went past its cap, if that is among what spilled."""
+        family = counter.partition(":")[0]
+        own, shared = spill_counter(family), spill_counter("")
+        if spilled.get(own):
+            return own
+        # What families share concerns only those that no rule names, which the rules know.
+        if spilled.get(shared) and not self._is_named(family):
+            return shared
+        return None
+
+    def _is_named(self, family: str) -> bool:
+        rows = self.rows("SELECT document FROM tally.rules ORDER BY version DESC LIMIT 1")
+        try:
+            return any(family in parse_rules(str(text).encode()).families for (text,) in rows)
+        except BadInputError:  # Of a newer Tally, perhaps. It may be named, it may be not.
+            return False
+
+
+def _utc(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

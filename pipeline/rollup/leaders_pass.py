@@ -1,0 +1,51 @@
+"""One pass of the rollup as the leader runs it: on this Kafka and this ClickHouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient
+
+from pipeline import topics
+from pipeline.clickhouse import connect
+from pipeline.rollup.rollup import Rollup
+from schemas.families import load_families
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.clock import Clock
+    from pipeline.rollup.steps import Rolled
+    from schemas.settings import Settings
+
+
+STATEMENT_TIMEOUT_S = 120
+"""How long one statement of a pass may take. Each looks at a bounded number of open cells."""
+
+
+def roll_up_with(settings: Settings, clock: Clock) -> Callable[[], Rolled]:
+    """A pass of the rollup. It blocks; raises TryAgainError when a server is away.
+
+    Kafka is asked each time how many partitions there are: a day is over only when it is over in
+    every one of them, those included that were made a moment ago. Raises OperatorError at once for
+    a families' file that cannot be read, since retention is in it.
+    """
+    families = load_families(settings.config)
+
+    def roll_up() -> Rolled:
+        admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
+        partitions = topics.partition_counts(admin, settings.kafka).get(topics.INCREMENTS, 0)
+        client = connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
+        try:
+            return Rollup(
+                client,
+                settings.build,
+                settings.replica,
+                families,
+                clock,
+                longest_query_s=settings.longest_query_s,
+            ).run(partitions)
+        finally:
+            client.close()
+
+    return roll_up

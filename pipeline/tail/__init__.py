@@ -1,0 +1,1 @@
+"""Live decoded events, for people who watch the log."""

@@ -1,0 +1,1 @@
+"""What a worker writes to ClickHouse, and when."""

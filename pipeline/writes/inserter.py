@@ -1,0 +1,106 @@
+"""Inserts rows into ClickHouse: in blocks it can take in time, without the rows it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
+
+from pipeline.clickhouse import connect, without_secrets
+from pipeline.errors import TryAgainError
+from pipeline.writes.halving import BlockRefusedError, Halving, may_be_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from clickhouse_connect.driver import Client
+
+BLOCK_ROWS_MAX = 200_000
+BLOCK_ROWS_MIN = 10_000
+"""How many rows are sent at once: fewer after each failure, lest a block that takes longer than the
+time-out be sent again and again; more after each write that went well."""
+
+# Confirmed means stored; and a log that is caught up after a long time has cells of many days.
+_SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+
+
+class Inserter:
+    """One connection. Its methods return when ClickHouse has confirmed; call one at a time.
+
+    They raise TryAgainError when ClickHouse is away, OperatorError when it refuses. After each
+    insert of a write `on_progress` is called; what it raises ends the write.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.on_progress: Callable[[], None] = lambda: None
+        self._url = url
+        self._client: Client | None = None
+        self._block_rows = BLOCK_ROWS_MAX
+        self._taken: dict[str, pa.Table] = {}
+
+    async def insert(self, table: str, rows: pa.Table) -> None:
+        """Insert all rows as one block, or raise."""
+        try:
+            await asyncio.to_thread(self._insert, table, rows)
+        except BlockRefusedError:
+            self.on_progress()
+            raise
+        self.on_progress()
+
+    async def insert_taken(self, table: str, rows: pa.Table) -> dict[int, str]:
+        """Insert the rows that ClickHouse takes. Returns the places of the others, with reasons."""
+        insert = partial(self.insert, table)
+        refused: dict[int, str] = {}
+        start = 0
+        try:
+            while start < rows.num_rows:
+                block = rows.slice(start, self._block_rows)
+                try:
+                    await insert(block)
+                    self._taken[table] = block.take([0])
+                except BlockRefusedError as error:
+                    if not may_be_rows(error, block.num_rows):
+                        raise
+                    found = await Halving(block, insert, self._taken.get(table)).run(error)
+                    refused.update({start + row: reason for row, reason in found.items()})
+                start += block.num_rows
+        except TryAgainError:
+            self._block_rows = max(self._block_rows // 2, BLOCK_ROWS_MIN)
+            raise
+        # Only now: growing within a write that fails at a certain size would never get to its end.
+        self._block_rows = min(self._block_rows * 2, BLOCK_ROWS_MAX)
+        return refused
+
+    async def takes(self, table: str, rows: pa.Table) -> bool:
+        """Insert all rows as one block; False if ClickHouse refuses it because of its rows."""
+        try:
+            if rows.num_rows:
+                await self.insert(table, rows)
+        except BlockRefusedError as error:
+            if not may_be_rows(error, rows.num_rows):
+                raise
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the connection. Never raises."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _insert(self, table: str, rows: pa.Table) -> None:
+        try:
+            if self._client is None:
+                self._client = connect(self._url)
+            self._client.insert_arrow(table, rows, settings=_SETTINGS)
+        except (ClickHouseError, OSError) as error:
+            code = error.code if isinstance(error, DatabaseError) else None
+            if code is not None:  # The server answered, and said no.
+                raise BlockRefusedError(table, " ".join(str(error).split()), code) from error
+            self.close()
+            raise TryAgainError(
+                f"ClickHouse at {without_secrets(self._url)} does not answer: {error}"
+            ) from error
