@@ -1,6 +1,6 @@
 """What live cells cost, measured in a process of its own: memory, snapshot, encoding, recovery.
 
-Run by benchmarks.core as `python -m benchmarks._cells tally|plain CELLS`; prints one JSON document.
+Run by benchmarks.core as `python -m benchmarks._cells tally|plain|ids N`; prints one JSON document.
 `plain` is what people write by hand: a dict of tuples, saved as one JSON key and value per count.
 """
 
@@ -19,6 +19,8 @@ import pyarrow as pa
 
 from benchmarks._counting import absorb, encode, recover
 from pipeline.decode import COLUMNS, Decoded
+from pipeline.ids import Occurrence, SeenIds, id_key
+from pipeline.rules import CountingRules
 from pipeline.shard import Shard
 from schemas.records import Records
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 START_MS = 1_790_000_400_000
 ROWS_PER_FETCH = 10_000
+FRAME_ROWS = 50
 
 PlainCounts = dict[tuple[str, str, int], tuple[int, int, int]]
 
@@ -131,10 +134,31 @@ def measure_plain(cells: int) -> dict[str, float]:
     }
 
 
+def fill_ids(count: int) -> SeenIds:
+    """So many ids, each a UUID's 32 digits."""
+    seen, rules = SeenIds(), CountingRules(ids_limit=count)
+    for number in range(count):
+        key = id_key(f"likes:post-{number % 5_000}", f"{number:032x}")
+        place = (number // FRAME_ROWS, number % FRAME_ROWS)
+        seen.claim(Occurrence(key, *place, START_MS + number), rules.ids_horizon_ms_max, rules)
+    return seen
+
+
+def measure_ids(count: int) -> dict[str, float]:
+    fill_ids(ROWS_PER_FETCH)
+    gc.collect()
+    before = resident_bytes()
+    seen = fill_ids(count)
+    gc.collect()
+    held = resident_bytes() - before
+    assert len(seen) == count
+    return {"bytes": held / count}
+
+
 def main() -> None:
-    kind, cells = sys.argv[1], int(sys.argv[2])
-    measured = measure_tally(cells) if kind == "tally" else measure_plain(cells)
-    print(json.dumps(measured))
+    kind, count = sys.argv[1], int(sys.argv[2])
+    measures = {"tally": measure_tally, "plain": measure_plain, "ids": measure_ids}
+    print(json.dumps(measures[kind](count)))
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def contestants(events: list[Event]) -> list[Contestant]:
 
 def measure_cells(cells: int, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Per live cell and round: bytes, and seconds of each step; a fresh process each time."""
-    sizes = {"tally": cells, "plain": cells // PLAIN_CELLS_DIVISOR}
+    sizes = {"tally": cells, "plain": cells // PLAIN_CELLS_DIVISOR, "ids": cells // 2}
     figures: dict[str, dict[str, list[float]]] = {kind: {} for kind in sizes}
     for _ in range(rounds):
         for kind, size in sizes.items():
@@ -142,6 +142,7 @@ def print_cells(cells: int, figures: dict[str, dict[str, list[float]]]) -> None:
         ours = statistics.mean(figures["tally"][name]) * factor
         theirs = statistics.mean(figures["plain"][name]) * factor
         print(f"  {label:<34}{ours:>12.2f}{theirs:>12.2f}{theirs / ours:>18.2f}")
+    print(f"\nOne remembered id: {statistics.mean(figures['ids']['bytes']):.0f} bytes")
 
 
 def print_profile(events: list[Event]) -> None:
