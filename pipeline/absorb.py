@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pipeline.dead_letters import DeadLetter, dead_letters
 from pipeline.decode import Control, Refused, decode
 from pipeline.errors import BadInputError, ShardRefusedError
+from pipeline.refused import WHOLE_RECORD
 from pipeline.rules import RULES_KIND, CountingRules, parse_rules
 from pipeline.shard import Fetched, Row
 
@@ -64,8 +65,8 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
         records.timestamps_ms[first:],
         fetch.next_offset,
         rules,
-        sorted((one.offset, one.row) for one in refused),
-        {offset: retry[:2] for offset, retry in decoded.retries.items()},
+        sorted((one.offset, WHOLE_RECORD if one.is_frame else one.row) for one in refused),
+        decoded.retries,
     )
     if columns.num_rows <= FEW_ROWS or fetched.retries:
         misplaced = shard.absorb_rows(_rows(columns), fetched)

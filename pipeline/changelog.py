@@ -1,17 +1,17 @@
 """What the table's changelog holds. Pure.
 
 The changelog is compacted, so the last write of a key wins, and a woken zombie may write last. The
-keys of cells and positions therefore end with the generation of the group in which their writer
-owned the partition: a zombie overwrites its own records only, and recovery takes the greatest
-`through` over generations. Records of ids and of refused places say the same whoever writes them,
-and need none.
+keys of cells and positions therefore end with the number of their writer, which is the generation
+of the group in which it owned the partition, counted on when a group begins anew: a zombie
+overwrites its own records only, and recovery takes the greatest `through` over writers. Records of
+ids and of refused places say the same whoever writes them, and need none.
 
 Four kinds of record, in MessagePack, each key beginning with the format's version:
 
-    cell      [1, "cell", incarnation, slot_ms, cell key, generation]   see CELL_VALUE
-    position  [1, "position", offset, generation]                       see PositionValue
+    cell      [1, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
+    position  [1, "position", offset, writer]                           see PositionValue
     id        [1, "id", incarnation, offset, row, id key]               [log_ms]
-    refused   [1, "refused", incarnation, offset, row, retried_at]      []
+    refused   [1, "refused", incarnation, offset, row, time, retried_at] []
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from pipeline.shard import ShardSnapshot
 
 FORMAT = 1
+
+EPOCH = 2**32
+"""A writer's number is its generation plus this, times how often the group began anew."""
+
 CELL = "cell"
 POSITION = "position"
 ID = "id"
@@ -62,12 +66,12 @@ class PositionValue(msgspec.Struct, array_like=True):
     replica: str
 
 
-def position_key(offset: int, generation: int) -> bytes:
+def position_key(offset: int, writer: int) -> bytes:
     """The key of the position record of an offset."""
-    return _encode((FORMAT, POSITION, offset, generation))
+    return _encode((FORMAT, POSITION, offset, writer))
 
 
-def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord:
+def position_record(snapshot: ShardSnapshot, writer: int) -> ChangelogRecord:
     """What the shard is at its position, the next offset to count."""
     value = PositionValue(
         snapshot.log_ms,
@@ -78,15 +82,15 @@ def position_record(snapshot: ShardSnapshot, generation: int) -> ChangelogRecord
         snapshot.refused_from,
         snapshot.shard.replica,
     )
-    return position_key(snapshot.position, generation), _encode(value)
+    return position_key(snapshot.position, writer), _encode(value)
 
 
 def cell_keys(
-    cells: SlotCells, keys: Iterable[str], incarnation: int, generation: int
+    cells: SlotCells, keys: Iterable[str], incarnation: int, writer: int
 ) -> Iterator[bytes]:
     """The changelog keys of a slot's cells."""
     slot_ms = cells.slot_ms
-    return (_encode((FORMAT, CELL, incarnation, slot_ms, key, generation)) for key in keys)
+    return (_encode((FORMAT, CELL, incarnation, slot_ms, key, writer)) for key in keys)
 
 
 def id_keys(occurrences: Iterable[Occurrence], incarnation: int) -> Iterator[bytes]:
@@ -108,12 +112,12 @@ def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
         yield from refused_keys((fact, fact._replace(retried_at=NOT_RETRIED)), snapshot.incarnation)
 
 
-def checkpoint_records(snapshot: ShardSnapshot, generation: int) -> Iterator[ChangelogRecord]:
+def checkpoint_records(snapshot: ShardSnapshot, writer: int) -> Iterator[ChangelogRecord]:
     """Everything a checkpoint writes: cells, ids, refused places, and the position record last."""
     for part in snapshot.checkpoint:
         values = part.values
         columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)
-        keys = cell_keys(part.cells, values.keys, snapshot.incarnation, generation)
+        keys = cell_keys(part.cells, values.keys, snapshot.incarnation, writer)
         yield from zip(keys, map(_encode, columns), strict=True)
     for key, one in zip(
         id_keys(snapshot.new_ids, snapshot.incarnation), snapshot.new_ids, strict=True
@@ -121,7 +125,7 @@ def checkpoint_records(snapshot: ShardSnapshot, generation: int) -> Iterator[Cha
         yield key, _encode((one.log_ms,))
     for key in refused_keys(snapshot.new_refused, snapshot.incarnation):
         yield key, _NOTHING
-    yield position_record(snapshot, generation)
+    yield position_record(snapshot, writer)
 
 
 def tombstones(keys: Iterable[bytes]) -> Iterator[ChangelogRecord]:

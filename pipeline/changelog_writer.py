@@ -13,7 +13,7 @@ from pipeline.errors import TryAgainError
 from pipeline.lanes import KIND_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pipeline.changelog import ChangelogRecord
     from pipeline.dead_letters import DeadLetter
@@ -49,6 +49,11 @@ class ChangelogWriter:
         self._kafka = kafka
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
+        self._on_progress: Callable[[], None] = lambda: None
+
+    def watch(self, on_progress: Callable[[], None]) -> None:
+        """Call `on_progress` between the batches of one append; what it raises ends the append."""
+        self._on_progress = on_progress
 
     async def start(self) -> None:
         """Connect, once. Call it in the event loop that will write. Raises TryAgainError."""
@@ -89,9 +94,12 @@ class ChangelogWriter:
                     )
                     batch = producer.create_batch()
                     batch.append(key=key, value=value, timestamp=None)
+                    self._on_progress()
             if batch.record_count():
                 pending.append(await producer.send_batch(batch, self._topic, partition=partition))
-            await asyncio.gather(*pending)
+            for confirmed in pending:
+                await confirmed
+                self._on_progress()
         except KafkaError as error:
             raise _judged("the changelog", error) from error
 

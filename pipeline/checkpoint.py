@@ -55,6 +55,9 @@ class Position:
     rules_version: int
 
 
+FRESHNESS_MS_MAX = 2**32 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """How long a heartbeat took from the log into ClickHouse."""
@@ -110,6 +113,7 @@ class OwnedShard:
 
     shard: Shard
     committed: int
+    writer: int
     flushed: int = -1
     checkpointed_at_ms: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -150,9 +154,9 @@ class Checkpointer:
         self._commit = commit
         self._clock = clock
 
-    async def begin(self, shard: Shard, generation: int) -> bool:
+    async def begin(self, shard: Shard, writer: int, generation: int) -> bool:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
-        record = position_record(shard.snapshot(checkpoint=False), generation)
+        record = position_record(shard.snapshot(checkpoint=False), writer)
         await self._changelog.append(shard.partition, [record])
         return await self.commit(shard, generation)
 
@@ -165,7 +169,10 @@ class Checkpointer:
         self.generation = generation
         self.owned = {
             shard.partition: OwnedShard(
-                shard, committed=shard.position, unneeded=recovered.keys_of_others(generation)
+                shard,
+                committed=shard.position,
+                writer=(writer := recovered.writer(generation)),
+                unneeded=recovered.keys_of_others(writer),
             )
             for shard, recovered in shards
         }
@@ -175,9 +182,10 @@ class Checkpointer:
         self.owned = {}
         self.generation = -1
 
-    def unwritten_letters(self) -> int:
-        """How many dead letters wait for the next checkpoint."""
-        return sum(len(owned.dead_letters) for owned in self.owned.values())
+    def unwritten_letters(self) -> tuple[int, int]:
+        """How many dead letters wait for the next checkpoint, and their bytes."""
+        letters = [letter for owned in self.owned.values() for letter in owned.dead_letters]
+        return len(letters), sum(len(letter.value) for letter in letters)
 
     async def flush(self) -> None:
         """Make what was counted visible. Takes as long as the sink needs."""
@@ -197,7 +205,7 @@ class Checkpointer:
         reach("checkpoint-dead-letters", sum(m.snapshot.uncheckpointed for m in moments))
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
-            records = checkpoint_records(moment.snapshot, generation)
+            records = checkpoint_records(moment.snapshot, moment.owned.writer)
             await self._changelog.append(moment.owned.shard.partition, records)  # 4
             reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
@@ -205,7 +213,7 @@ class Checkpointer:
             return
         reach("checkpoint-committed", sum(m.snapshot.uncheckpointed for m in moments))
         for moment in moments:
-            await self._let_go(moment, generation)
+            await self._let_go(moment)
 
     def _snapshot(self, *, checkpoint: bool = False) -> list[_Moment]:
         return [
@@ -249,7 +257,7 @@ class Checkpointer:
         )
         now_ms = self._clock.now_ms()
         samples = [
-            Freshness(moment.owned.shard.partition, now_ms, max(0, now_ms - sent_ms))
+            Freshness(moment.owned.shard.partition, now_ms, _age_ms(sent_ms, now_ms))
             for moment in moments
             for sent_ms in moment.heartbeats_ms
         ]
@@ -258,7 +266,7 @@ class Checkpointer:
             del moment.owned.heartbeats_ms[: len(moment.heartbeats_ms)]
         await self._sink.write_freshness(samples)
 
-    async def _let_go(self, moment: _Moment, generation: int) -> None:
+    async def _let_go(self, moment: _Moment) -> None:
         """Forget what the commit made unneeded. A lost tombstone costs space, never a count."""
         owned, snapshot = moment.owned, moment.snapshot
         owned.checkpointed_at_ms = self._clock.now_ms()
@@ -272,9 +280,14 @@ class Checkpointer:
             *owned.unneeded,
             *forgotten_keys(snapshot),
             *chain.from_iterable(
-                cell_keys(cells, cells.values().keys, snapshot.incarnation, generation)
+                cell_keys(cells, cells.values().keys, snapshot.incarnation, owned.writer)
                 for cells in closed
             ),
         ]
-        owned.unneeded = [position_key(snapshot.position, generation)]
+        owned.unneeded = [position_key(snapshot.position, owned.writer)]
         await self._changelog.append(owned.shard.partition, tombstones(keys))
+
+
+def _age_ms(sent_ms: int, now_ms: int) -> int:
+    """How long ago that was; clocks may differ, and a log may be older than a column can hold."""
+    return min(max(0, now_ms - sent_ms), FRESHNESS_MS_MAX)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.refused import WHOLE_RECORD
 from schemas.frames import FRAME_CONTENT_TYPE
 from schemas.records import Headers, Records
 
@@ -65,7 +66,9 @@ def sort_into_lanes(records: Records) -> Lanes:
             if (match := _RETRY.fullmatch(retried)) is None:
                 lanes.bad_retries.append(index)
                 continue
-            lanes.retries[index] = Retry(*map(int, match.groups()))
+            offset, row, timestamp_ms = map(int, match.groups())
+            whole = lane == _FRAME and row == 0
+            lanes.retries[index] = Retry(offset, WHOLE_RECORD if whole else row, timestamp_ms)
         if kind is not None:
             lanes.control.append((index, kind))
         elif value is None:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.changelog import CELL, CELL_VALUE, FORMAT, ID, REFUSED, PositionValue
+from pipeline.changelog import CELL, CELL_VALUE, EPOCH, FORMAT, ID, REFUSED, PositionValue
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.refused import RefusedFact, RefusedPlaces, facts_at
@@ -33,21 +33,21 @@ _decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 _decode_position = msgspec.msgpack.Decoder(PositionValue).decode
 
 CellFields = tuple[int, int, str, int, int, int, int, int, int]
-"""Incarnation, slot_ms, cell key, generation, and CELL_VALUE."""
+"""Incarnation, slot_ms, cell key, writer, and CELL_VALUE."""
 
 IdFields = tuple[int, int, int, str, int]
 """Incarnation, offset, row, id key, log_ms."""
 
 
 class _Parsed(NamedTuple):
-    """The records of a changelog by kind; a position has its offset and generation before it."""
+    """The records of a changelog by kind; a position has its offset and writer before it."""
 
     cells: list[CellFields]
     ids: list[IdFields]
     refused: list[tuple[int, RefusedFact]]
     positions: list[tuple[int, int, PositionValue]]
     written: list[tuple[int, bytes]]
-    """The generation and the key of every cell and position."""
+    """The writer and the key of every cell and position."""
 
 
 @dataclass(slots=True)
@@ -84,16 +84,16 @@ class RecoveredShard:
         self._known = None
 
     def position(self, committed: int | None) -> int | None:
-        """Where to go on: the newest generation's last position, at or after the committed one.
+        """Where to go on: the newest writer's last position, at or after the committed one.
 
         A position's cells and ids are written before it, so its shard is complete, committed or
         not. Going by the changelog, a committed offset that was lost, or that went back, costs
         nothing. A zombie may write a position further on; but the cells it belongs to are forgotten
-        once a newer generation has committed, so that one goes first. None if there is no position.
+        once a newer writer has committed, so that one goes first. None if there is no position.
         """
         known = [
-            (value.incarnation, generation, offset)
-            for offset, generation, value in self._parsed().positions
+            (value.incarnation, writer, offset)
+            for offset, writer, value in self._parsed().positions
             if committed is None or offset >= committed
         ]
         return max(known)[2] if known else None
@@ -103,8 +103,8 @@ class RecoveredShard:
         found = self._parsed()
         _, _, here = max(
             (
-                (value.incarnation, generation, value)
-                for offset, generation, value in found.positions
+                (value.incarnation, writer, value)
+                for offset, writer, value in found.positions
                 if offset == position
             ),
             key=lambda one: one[:2],
@@ -136,9 +136,18 @@ class RecoveredShard:
         """True if the changelog holds nothing at all."""
         return not any(value is not None for value in self._records.values())
 
-    def keys_of_others(self, generation: int) -> list[bytes]:
-        """What other generations wrote: unneeded once a commit of this one is confirmed."""
-        return [key for writer, key in self._parsed().written if writer != generation]
+    def writer(self, generation: int) -> int:
+        """The number under which an owner of this generation writes: greater than all before it.
+
+        A group that was deleted, or that expired, counts its generations from 1 again. Then a new
+        epoch begins, so that what it writes goes before what zombies of the old group still write.
+        """
+        epoch, last = divmod(max((one for one, _ in self._parsed().written), default=0), EPOCH)
+        return (epoch if generation > last else epoch + 1) * EPOCH + generation
+
+    def keys_of_others(self, writer: int) -> list[bytes]:
+        """What others wrote: unneeded once a commit of this writer is confirmed."""
+        return [key for other, key in self._parsed().written if other != writer]
 
     def _parsed(self) -> _Parsed:
         """All records by kind, read once. Tombstones are left out."""
@@ -175,7 +184,7 @@ class RecoveredShard:
 
 
 def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, CellValues]]:
-    """The cells of an incarnation by slot, each with the greatest `through` of any generation."""
+    """The cells of an incarnation by slot, each with the greatest `through` of any writer."""
     slots: dict[int, list[CellFields]] = defaultdict(list)
     for cell in cells:
         if cell[0] == incarnation:

@@ -23,13 +23,24 @@ PLACES_MAX = 100_000
 
 NOT_RETRIED = -1
 
+WHOLE_RECORD = -1
+"""The row of a frame that could not be read, which is not its first row."""
+
 
 class RefusedFact(NamedTuple):
-    """The row at a place was refused or, with `retried_at` an offset, retried by that record."""
+    """The row at a place was refused or, with `retried_at` an offset, retried by that record.
+
+    The log time tells a place from the same one in another log.
+    """
 
     offset: int
     row: int
+    timestamp_ms: int
     retried_at: int = NOT_RETRIED
+
+
+RefusedPlace = tuple[int, int, int]
+"""Offset, row and log time."""
 
 
 class RefusedPlaces:
@@ -39,14 +50,14 @@ class RefusedPlaces:
         """Begin with recovered facts, in any order; the changelog has them already."""
         known = sorted(facts)
         self._limit = limit
-        self._retried_at = {one[:2]: one.retried_at for one in known}
+        self._retried_at = {one[:3]: one.retried_at for one in known}
         self._unsaved: list[RefusedFact] = []
         self._forgotten: list[RefusedFact] = []
 
     def __len__(self) -> int:
         return len(self._retried_at)
 
-    def refuse(self, place: Place) -> None:
+    def refuse(self, place: RefusedPlace) -> None:
         """Remember a place. They come in log order."""
         if place in self._retried_at:
             return
@@ -57,11 +68,15 @@ class RefusedPlaces:
             retried_at = self._retried_at.pop(oldest)
             self._forgotten.append(RefusedFact(*oldest, retried_at))
 
-    def retry(self, place: Place, at_offset: int) -> bool:
+    def retry(self, place: RefusedPlace, at_offset: int) -> bool:
         """Whether the record at an offset may count in a refused row's stead. Remembers it.
 
-        A frame asks once for each of its rows, and gets the same answer.
+        A frame asks once for each of its rows, and gets the same answer. A record that could not be
+        read at all may be retried as one event, too.
         """
+        offset, row, timestamp_ms = place
+        if row == 0 and place not in self._retried_at:
+            place = (offset, WHOLE_RECORD, timestamp_ms)
         retried_at = self._retried_at.get(place)
         if retried_at == NOT_RETRIED:
             self._retried_at[place] = at_offset
@@ -71,7 +86,8 @@ class RefusedPlaces:
 
     def first_place(self) -> Place | None:
         """The oldest place that is remembered."""
-        return next(iter(self._retried_at), None)
+        oldest = next(iter(self._retried_at), None)
+        return None if oldest is None else oldest[:2]
 
     def unsaved(self) -> list[RefusedFact]:
         """What the changelog does not have yet, in log order."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from pipeline.caps import spill_counter
 from pipeline.cells import WINDOW_MS, CellKey, CellValues, Purpose, SlotCells
 from pipeline.columnar import absorb_columns
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.cells import Int64Column, SlotSnapshot
-    from pipeline.refused import RefusedFact
+    from pipeline.refused import RefusedFact, RefusedPlace
 
 NOTHING_COUNTED = -1
 
@@ -53,8 +55,8 @@ class Fetched:
     """What the log says of a fetch beside its rows, each in log order.
 
     `offsets` and `timestamps_ms` are of every record, good or bad, because all of them move log
-    time. `refused` are the places that the decoder refused; `retries` has the place that a record
-    retries by the record's offset.
+    time. `refused` are the places that the decoder refused; `retries` has the refused place that a
+    record retries by the record's offset.
     """
 
     offsets: Int64Column
@@ -62,7 +64,13 @@ class Fetched:
     next_offset: int
     rules: Sequence[tuple[int, CountingRules]] = ()
     refused: Sequence[Place] = ()
-    retries: Mapping[int, Place] = field(default_factory=dict)
+    retries: Mapping[int, RefusedPlace] = field(default_factory=dict)
+
+    def refused_place(self, place: Place) -> RefusedPlace:
+        """A place with its log time; that of a retry is the one of what it retries."""
+        if (retried := self.retries.get(place[0])) is not None:
+            return (*place, retried[2])
+        return (*place, int(self.timestamps_ms[np.searchsorted(self.offsets, place[0])]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ class Shard:
             told.up_to(row)
             if (reason := self._absorb_row(row, fetched.retries.get(row.offset))) is not None:
                 misplaced.append(Misplaced(row.offset, row.row, reason))
-                self.refused.refuse((row.offset, row.row))
+                self.refused.refuse(fetched.refused_place((row.offset, row.row)))
         told.all()
         self.position = max(self.position, fetched.next_offset)
         return misplaced
@@ -154,7 +162,7 @@ class Shard:
         self.changes += 1
         misplaced = absorb_columns(self, columns, fetched)
         for place in sorted([*fetched.refused, *((one.offset, one.row) for one in misplaced)]):
-            self.refused.refuse(place)
+            self.refused.refuse(fetched.refused_place(place))
         self.position = max(self.position, fetched.next_offset)
         return misplaced
 
@@ -226,7 +234,7 @@ class Shard:
             cells = self.slots[slot_ms] = SlotCells(slot_ms)
         return cells
 
-    def _absorb_row(self, row: Row, retried: Place | None) -> str | None:
+    def _absorb_row(self, row: Row, retried: RefusedPlace | None) -> str | None:
         """Count one row, or say why not."""
         first = retried is None or self.refused.retry(retried, row.offset)
         family = self.rules.of(row.counter)
@@ -236,7 +244,8 @@ class Shard:
             return EARLY_REASON
         if first and row.id is not None:
             place = (row.offset, row.row)
-            first = self.is_first(row.counter, row.id, place, self.log_ms, retried)
+            origin = None if retried is None else retried[:2]
+            first = self.is_first(row.counter, row.id, place, self.log_ms, origin)
         cells = self.slot(slot_of(self.log_ms))
         region = row.region if family.regions else ""
         key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS)
@@ -269,7 +278,7 @@ class _Told:
         )
         self._rules = list(fetched.rules)
         self._refused = list(fetched.refused)
-        self._retries = fetched.retries
+        self._fetched = fetched
         self._times.reverse()
         self._rules.reverse()
         self._refused.reverse()
@@ -294,6 +303,6 @@ class _Told:
 
     def _refuse(self, place: Place) -> None:
         """A refused record that was a retry has used up the place it names all the same."""
-        if (retried := self._retries.get(place[0])) is not None:
+        if (retried := self._fetched.retries.get(place[0])) is not None:
             self._shard.refused.retry(retried, place[0])
-        self._shard.refused.refuse(place)
+        self._shard.refused.refuse(self._fetched.refused_place(place))

@@ -71,7 +71,7 @@ async def take_over(
         if position is None and committed is None and found.is_new():
             start = await offsets.log_start(found.partition)
             shard = Shard(found.partition, start, replica=replica)
-            if not await checkpointer.begin(shard, generation):
+            if not await checkpointer.begin(shard, found.writer(generation), generation):
                 return False
         elif position is None:
             found.refuse(committed)

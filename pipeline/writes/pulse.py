@@ -73,12 +73,13 @@ class Pulse:
         checkpoint = self._pace.checkpoint_is_due() or self._room.lacks_dead_letters()
         rows = self._room.rows
         try:
-            async with asyncio.timeout(STUCK_S) as self._deadline:
-                async with self.writing:
-                    self._generation = self._checkpointer.generation
-                    self._pace.begin()
-                    await self._write(checkpoint=checkpoint)
-                if checkpoint:
+            # The deadline is for the write, not for waiting until a take-over is done.
+            async with self.writing, asyncio.timeout(STUCK_S) as self._deadline:
+                self._generation = self._checkpointer.generation
+                self._pace.begin()
+                await self._write(checkpoint=checkpoint)
+            if checkpoint:
+                async with asyncio.timeout(STUCK_S):
                     await self._unstall()
         except TallyError as error:
             self._pace.fail()

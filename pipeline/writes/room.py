@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEAD_LETTERS_MAX = 10_000
-"""How many dead letters wait for the next checkpoint before reading does."""
+DEAD_LETTER_BYTES_MAX = 64 << 20
+"""How many dead letters, or bytes of them, wait for the next checkpoint before reading does."""
 
 
 class Room:
     """Bounds the increments that are not flushed and the dead letters that are not written.
 
-    `dead_letters` tells how many of the latter there are. The bounds are passed by what one fetch
-    holds at most, since a fetch is counted whole. Owned by one event loop.
+    `dead_letters` tells how many of the latter there are, and their bytes. The bounds are passed by
+    what one fetch holds at most, since a fetch is counted whole. Owned by one event loop.
     """
 
     def __init__(
         self,
         rows_max: int,
-        dead_letters: Callable[[], int],
+        dead_letters: Callable[[], tuple[int, int]],
         clock: Clock,
         *,
         dead_letters_max: int = DEAD_LETTERS_MAX,
@@ -46,7 +47,8 @@ class Room:
 
     def lacks_dead_letters(self) -> bool:
         """Whether only a checkpoint makes room again."""
-        return self._dead_letters() >= self._dead_letters_max
+        letters, size = self._dead_letters()
+        return letters >= self._dead_letters_max or size >= DEAD_LETTER_BYTES_MAX
 
     async def wait(self) -> None:
         """Return when there is room: at once, or after as long as the servers are away."""
@@ -77,5 +79,6 @@ class Room:
                 f"{self._rows_max}"
             )
         if self.lacks_dead_letters():
-            return f"{self._dead_letters()} dead letters are not written yet"
+            letters, size = self._dead_letters()
+            return f"{letters} dead letters of {size} bytes are not written yet"
         return None

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.cells import CellKey
+from pipeline.errors import OperatorError
 from pipeline.writes.inserter import Inserter
 from pipeline.writes.set_aside import SetAside
 
@@ -85,7 +86,7 @@ class ClickHouseSink:
         await self._inserter.insert("tally.positions", pa.table(columns))
 
     async def write_freshness(self, samples: Sequence[Freshness]) -> None:
-        """Insert one row per heartbeat."""
+        """Insert one row per heartbeat. That it is refused stops nothing: it is not a count."""
         if not samples:
             return
         columns = {
@@ -94,7 +95,10 @@ class ClickHouseSink:
             "at": _timestamps_ms([row.at_ms for row in samples]),
             "freshness_ms": pa.array([row.freshness_ms for row in samples], pa.uint32()),
         }
-        await self._inserter.insert("tally.freshness", pa.table(columns))
+        try:
+            await self._inserter.insert("tally.freshness", pa.table(columns))
+        except OperatorError as error:
+            log.warning("how fresh counts are cannot be told: %s", error)
 
     async def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Insert one row per dead letter; a repeated one is the same row."""

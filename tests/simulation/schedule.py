@@ -128,7 +128,9 @@ class Schedule:
             record = RecordTruth(world.now_ms - behind_ms, events)
             record.is_bad = not size
             if rng.random() < 0.15:  # Many retries name what was not refused, or not yet.
-                record.retries = (max(0, len(records) + rng.choice((-5, -2, -1, 1, 2))), 0)
+                named = max(0, len(records) + rng.choice((-5, -2, -1, 1, 2)))
+                happened_ms = records[named].happened_ms if named < len(records) else world.now_ms
+                record.retries = (named, 0, happened_ms)
             records.append(record)
             world.now_ms += later_ms
 

@@ -39,14 +39,19 @@ class EventTruth:
 class RecordTruth:
     """One record of a partition: a rules record, or the events of a frame (none if it was bad).
 
-    `retries` is the refused place, offset and row, in whose stead it wants to count.
+    `retries` is the refused place, offset, row and log time, in whose stead it wants to count.
     """
 
     timestamp_ms: int
     events: list[EventTruth] = field(default_factory=list)
     rules: RulesTruth | None = None
     is_bad: bool = False
-    retries: tuple[int, int] | None = None
+    retries: tuple[int, int, int] | None = None
+
+    @property
+    def happened_ms(self) -> int:
+        """Its log time; a retry keeps that of what it retries."""
+        return self.timestamp_ms if self.retries is None else self.retries[2]
 
 
 @dataclass
@@ -64,8 +69,8 @@ class Partition:
         self.number = number
         self.rules, self.log_ms = RulesTruth(), 0
         self.cells: dict[CellPlace, list[int]] = {}
-        self.refused: set[tuple[int, int]] = set()
-        self.retried_by: dict[tuple[int, int], int] = {}
+        self.refused: set[tuple[int, int, int]] = set()
+        self.retried_by: dict[tuple[int, int, int], int] = {}
         self.occurrences: list[tuple[str, str, int]] = []
 
     def record(self, offset: int, record: RecordTruth) -> None:
@@ -74,19 +79,19 @@ class Partition:
             self.rules = record.rules
         if record.is_bad:
             self.may_retry(record.retries, offset)
-            self.refused.add((offset, 0))
+            self.refused.add((offset, 0, record.happened_ms))
         for row, event in enumerate(record.events):
             may_count = record.retries is None or self.may_retry(record.retries, offset)
             family = self.rules.families.get(event.counter.split(":")[0], self.rules.default)
             late = self.log_ms - event.at_ms > family.lateness_ms
             if late or event.at_ms - self.log_ms > EARLY_MS:
-                self.refused.add((offset, row))
+                self.refused.add((offset, row, record.happened_ms))
             elif may_count and event.id is not None:
                 self.add(event, family, counts=self.is_first(event, family))
             else:
                 self.add(event, family, counts=may_count)
 
-    def may_retry(self, place: tuple[int, int] | None, offset: int) -> bool:
+    def may_retry(self, place: tuple[int, int, int] | None, offset: int) -> bool:
         if place is None or place not in self.refused:
             return False
         return self.retried_by.setdefault(place, offset) == offset
@@ -136,4 +141,4 @@ def count(number: int, records: list[RecordTruth]) -> Counted:
     for offset, record in enumerate(records):
         partition.record(offset, record)
     cells = {place: (p, n, duplicates) for place, (p, n, duplicates) in partition.cells.items()}
-    return Counted(cells, {(number, *place) for place in partition.refused})
+    return Counted(cells, {(number, *place[:2]) for place in partition.refused})

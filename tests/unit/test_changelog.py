@@ -195,3 +195,14 @@ def test_ids_that_were_forgotten_but_not_yet_in_the_changelog_stay_forgotten() -
     shard.absorb_rows([], nothing_else(5))
     records += checkpoint_records(shard.snapshot(checkpoint=True), 1)
     assert [one.offset for one in recovered(*records).resume(5).ids] == [2, 3]
+
+
+def test_a_group_that_begins_anew_goes_before_what_zombies_of_the_old_one_write() -> None:
+    old = recovered(position(1000, SLOT, 57))
+    first = old.writer(1)
+    assert first > 57
+    assert recovered(position(1000, SLOT, 57), position(1250, SLOT, first)).writer(2) == first + 1
+    found = recovered(position(1250, SLOT, first), position(1300, SLOT, 57))
+    assert found.position(1250) == 1250
+    assert recovered().writer(1) == 1
+    assert old.writer(58) == 58

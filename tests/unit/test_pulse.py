@@ -76,7 +76,7 @@ class Worker:
         self.checkpointer = Checkpointer(servers, servers, servers.commit, self.clock)
         dirty = shard(0, ("likes:a", "", 1, 0))
         dirty.position = 8
-        self.owned = OwnedShard(dirty, committed=0)
+        self.owned = OwnedShard(dirty, committed=0, writer=1)
         self.checkpointer.owned[0] = self.owned
         self.room = Room(10, self.checkpointer.unwritten_letters, self.clock, dead_letters_max=2)
         self.pace = Pace(self.clock, 1.0, 5.0)

@@ -6,6 +6,7 @@ from pipeline.absorb import absorb
 from pipeline.bulk import Fetch
 from pipeline.refused import RefusedFact, RefusedPlaces, facts_at
 from pipeline.shard import Shard
+from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Headers, Records
 
 T0 = 1_760_000_400_000
@@ -79,22 +80,57 @@ def test_a_retry_that_does_not_say_of_what_is_refused() -> None:
 def test_the_oldest_places_are_forgotten_and_with_them_their_retries() -> None:
     places = RefusedPlaces(limit=2)
     for offset in range(4):
-        places.refuse((offset, 0))
-        assert places.retry((offset, 0), offset + 10)
+        places.refuse((offset, 0, T0))
+        assert places.retry((offset, 0, T0), offset + 10)
     assert len(places) == 2
     assert places.first_place() == (2, 0)
-    assert not places.retry((0, 0), 20)
-    assert places.forgotten() == [RefusedFact(0, 0, 10), RefusedFact(1, 0, 11)]
+    assert not places.retry((0, 0, T0), 20)
+    assert places.forgotten() == [RefusedFact(0, 0, T0, 10), RefusedFact(1, 0, T0, 11)]
 
 
 def test_facts_at_or_past_the_position_have_not_happened_yet() -> None:
-    facts = [RefusedFact(3, 0), RefusedFact(5, 0), RefusedFact(5, 0, 9), RefusedFact(12, 0)]
+    facts = [RefusedFact(*one) for one in ((3, 0, T0), (5, 0, T0), (5, 0, T0, 9), (12, 0, T0))]
     at_nine = RefusedPlaces(facts_at(facts, (5, 0), 9))
     assert len(at_nine) == 1
-    assert at_nine.retry((5, 0), 9)
+    assert at_nine.retry((5, 0, T0), 9)
     at_ten = RefusedPlaces(facts_at(facts, (5, 0), 10))
-    assert not at_ten.retry((5, 0), 11)
-    assert at_ten.retry((5, 0), 9)
+    assert not at_ten.retry((5, 0, T0), 11)
+    assert at_ten.retry((5, 0, T0), 9)
+
+
+def test_a_place_of_another_log_is_another_place() -> None:
+    shard = Shard(0)
+    absorb(shard, fetch(0, (BAD, ())))
+    absorb(shard, fetch(1, (GOOD, retry(f"0/0/{T0 - 1}")), (GOOD, retry(f"0/0/{T0}"))))
+    assert likes(shard) == (1, 1)
+
+
+def test_a_frame_that_can_be_read_is_not_counted_again_by_a_retry_of_the_whole() -> None:
+    """Its first row is refused, which is another place than the frame that could not be read."""
+    is_frame: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
+    frame = encode_frame({"counter": ["likes:a", "likes:b"], "at": [T0 - 90_000_000, T0]})
+    shard = Shard(0)
+    absorb(shard, fetch(0, (frame, is_frame)))
+    absorb(shard, fetch(1, (frame, (*is_frame, *retry(f"0/0/{T0}")))))
+    assert likes(shard) == (1, 1)
+
+
+def test_a_frame_that_could_not_be_read_may_be_retried_whole_or_as_one_event() -> None:
+    is_frame: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
+    frame = encode_frame({"counter": ["likes:a", "likes:b"]})
+    shard = Shard(0)
+    absorb(shard, fetch(0, (BAD, is_frame), (BAD, is_frame)))
+    absorb(shard, fetch(2, (frame, (*is_frame, *retry(f"0/0/{T0}")))))
+    absorb(shard, fetch(3, (GOOD, retry(f"1/0/{T0}")), (GOOD, retry(f"0/0/{T0}"))))
+    assert likes(shard) == (3, 1)
+
+
+def test_rules_that_are_not_text_are_a_dead_letter() -> None:
+    rules: Headers = (("tally-kind", b"rules"),)
+    [letter] = absorb(
+        Shard(0), fetch(0, (b'{"version":1,"families":{"\xff":{}}}', rules))
+    ).dead_letters
+    assert letter.reason.startswith("not counting rules")
 
 
 def test_a_heartbeat_moves_log_time_and_position_and_is_told() -> None:

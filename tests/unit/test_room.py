@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipeline.writes.room import Room
+from pipeline.writes.room import DEAD_LETTER_BYTES_MAX, Room
 from tests.kit.clocks import ManualClock
 
 
@@ -13,8 +13,9 @@ class Buffer:
 
     def __init__(self) -> None:
         self.letters = 0
+        self.bytes = 0
         self.clock = ManualClock()
-        self.room = Room(100, lambda: self.letters, self.clock, dead_letters_max=10)
+        self.room = Room(100, lambda: (self.letters, self.bytes), self.clock, dead_letters_max=10)
 
     async def waiting(self) -> "asyncio.Task[None]":
         """A reader that has had every chance to go on."""
@@ -78,7 +79,7 @@ async def test_reading_waits_for_dead_letters_and_goes_on_when_they_are_written(
     await buffer.room.free(0)
     await asyncio.wait_for(reader, 5)
     assert lines(caplog) == [
-        "reading pauses: 10 dead letters are not written yet",
+        "reading pauses: 10 dead letters of 0 bytes are not written yet",
         "reading goes on after 0.0 s",
     ]
 
@@ -114,3 +115,12 @@ async def test_more_freed_than_taken_is_empty(buffer: Buffer) -> None:
     buffer.room.take(5)
     await buffer.room.free(9)
     assert buffer.room.rows == 0
+
+
+async def test_a_few_letters_may_be_too_much_by_their_bytes(buffer: Buffer) -> None:
+    buffer.letters, buffer.bytes = 1, DEAD_LETTER_BYTES_MAX
+    reader = await buffer.waiting()
+    assert not reader.done()
+    buffer.bytes = 0
+    await buffer.room.free(0)
+    await asyncio.wait_for(reader, 5)
