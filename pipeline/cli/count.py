@@ -54,15 +54,14 @@ def count(
 ) -> None:
     """A counter's total, and with --by its windows.
 
-    With times it is the sum of the minutes that begin in them, or of hours and days where older
-    minutes are gone. A total below zero is shown as 0, with the net beside it.
+    With times it is the sum of the minutes that begin in them; where a time cuts an hour whose
+    minutes are gone, a remark says so. A total below zero is shown as 0, with the net beside it.
 
     Example: `tally count likes:post-42 --by 1m --last 60m`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
     from pipeline.reads import counts  # noqa: PLC0415
     from pipeline.reads.reads import Reads  # noqa: PLC0415
-    from pipeline.reads.spans import kept_since  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
     from schemas.settings import load_settings  # noqa: PLC0415
 
@@ -74,7 +73,6 @@ def count(
         Reads(connect(settings.clickhouse), clock),
         counts.Question(counter, by.value if by else None, span, None if region == "*" else region),
         mode.value if mode else counts.default_mode(families, counter),
-        kept_since(families.for_counter(counter).retention, clock.now_ms()),
         round(settings.rollup_interval_s * 1000),
     )
     if json:

@@ -37,22 +37,14 @@ def explain(
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
     from pipeline.reads.explain import explain as ask  # noqa: PLC0415
     from pipeline.reads.reads import Reads  # noqa: PLC0415
-    from pipeline.reads.spans import kept_since  # noqa: PLC0415
-    from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
-    from schemas.settings import load_settings  # noqa: PLC0415
+    from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 
     if window is not None and last is not None:
         raise typer.BadParameter("give --window or --last, not both")
     clock = SystemClock()
     span = asked_span(last, None, None, clock.now_ms()) if window is None else _window(window, by)
     settings = load_settings()
-    family = load_families(settings.config).for_counter(counter)
-    found = ask(
-        Reads(connect(settings.clickhouse), clock),
-        counter,
-        span,
-        kept_since(family.retention, clock.now_ms()),
-    )
+    found = ask(Reads(connect(settings.clickhouse), clock), counter, span)
     if json:
         print_json(found.document())
         return

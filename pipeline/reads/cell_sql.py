@@ -21,6 +21,18 @@ _WHERE = f"{BUILD} AND counter IN {{counters:Array(String)}}"
 _VALUES = "p, n, duplicates"
 _MONTHS = "counter, region, slot_month, replica, shard"
 
+_FOLDED = f"SELECT slot_month FROM tally.cells_life WHERE {_WHERE}"
+FORGOTTEN = (
+    "SELECT toUnixTimestamp(toDateTime(max(month) + INTERVAL 1 MONTH, 'UTC')) * (count() > 0) "
+    "FROM (SELECT month FROM ("
+    "SELECT slot_month AS month, p AS life_p, n AS life_n, 0::Int128 AS day_p, 0::Int128 AS day_n "
+    f"FROM tally.merged_life WHERE {_WHERE} AND slot_month IN ({_FOLDED}) UNION ALL "
+    "SELECT toStartOfMonth(slot_day), 0::Int128, 0::Int128, p, n "
+    f"FROM tally.merged_1d WHERE {_WHERE} AND toStartOfMonth(slot_day) IN ({_FOLDED})"
+    ") GROUP BY month HAVING sum(life_p) > sum(day_p) OR sum(life_n) > sum(day_n))"
+)
+"""When the last month ends whose lifetime total has more than its days; 0 if there is none."""
+
 
 def cells(pieces: Sequence[Piece]) -> str:
     """Exact at every moment: the greater of what was rolled up and what finer windows add up to."""

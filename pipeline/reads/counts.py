@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError
-from pipeline.reads import cell_sql, spans
+from pipeline.reads import spans
 from pipeline.reads.moments import rfc3339
+from pipeline.reads.sums import Sums, forgotten_ms, read_sums
+from pipeline.reads.taking import remarks, total
 
 if TYPE_CHECKING:
-    from pipeline.reads.reads import Reads
+    from collections.abc import Sequence
+
+    from pipeline.reads.reads import FlushedShard, Reads
+    from pipeline.reads.taking import Values
     from schemas.families import Families
     from schemas.rules import Grain
 
@@ -81,35 +86,43 @@ def default_mode(families: Families, counter: str) -> Mode:
     return family.read_mode if "read_mode" in family.model_fields_set else "exact"
 
 
-def count(
-    reads: Reads, question: Question, mode: Mode, kept: spans.Kept, rollup_interval_ms: int
-) -> CountAnswer:
+def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int) -> CountAnswer:
     """The answer in a mode, or in `exact` where rolled-up windows cannot give it.
 
     Blocks; raises TryAgainError when ClickHouse is away, OperatorError for a mode there is not.
     """
     if mode == "live":
         raise OperatorError("live is not available yet in this version; ask with --mode exact")
-    chosen = spans.pieces(question.span, question.by, kept)
-    if mode == "cached" and any(piece.grain == "1m" for piece in chosen):
-        mode = "exact"
     # Positions come first: whatever is read after them holds at least that much.
+    positions = reads.positions()
+    sure_ms = spans.sure_since(reads.now_ms(), (shard.log_ms for shard in positions))
+    plan = spans.plan(question.span, question.by, sure_ms)
+    if mode == "cached" and any(piece.grain == "1m" for piece in plan.pieces):
+        mode = "exact"
     as_of_ms, complete_within_ms = (
-        (_rolled_up(reads), max(COMPLETE_WITHIN_MS, ROLLUPS_MISSED_MAX * rollup_interval_ms))
+        (
+            _rolled_up(reads, positions),
+            max(COMPLETE_WITHIN_MS, ROLLUPS_MISSED_MAX * rollup_interval_ms),
+        )
         if mode == "cached"
-        else (_flushed(reads), COMPLETE_WITHIN_MS)
+        else (_flushed(positions), COMPLETE_WITHIN_MS)
     )
-    sums = _sums(reads, question, chosen, cached=mode == "cached")
+    counter = question.counter
+    spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
+    sums = read_sums(
+        reads, plan, [counter, *spills], cached=mode == "cached", region=question.region
+    )
+    own = sums.get((counter,), Sums())
+    p, n, _ = _total(own, question)
+    spilled = {name: _total(found, question) for (name,), found in sums.items() if name in spills}
     known_ms = [at_ms for at_ms in as_of_ms if at_ms is not None]
     oldest_ms = min(known_ms, default=None)
     staleness_ms = None if oldest_ms is None else max(0, reads.now_ms() - oldest_ms)
     return CountAnswer(
-        counter=question.counter,
-        total=max(sums.net, 0),
-        net=sums.net,
-        windows=[
-            WindowCount(spans.window_text(at), count) for at, count in sorted(sums.windows.items())
-        ],
+        counter=counter,
+        total=max(p - n, 0),
+        net=p - n,
+        windows=_windows(own, question.by),
         mode=mode,
         as_of=None if oldest_ms is None else rfc3339(oldest_ms),
         staleness_ms=staleness_ms,
@@ -118,61 +131,34 @@ def count(
             and staleness_ms is not None
             and staleness_ms < complete_within_ms
         ),
-        spilled_to=reads.spill_of(question.counter, sums.spilled),
-        remarks=spans.remarks(question.span, question.by, chosen, kept),
+        spilled_to=reads.spill_of(counter, {name: v[0] + v[1] for name, v in spilled.items()}),
+        remarks=remarks(plan, own.taken.coarse, forgotten_ms(reads, plan, counter)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    net: int
-    windows: dict[int, int]
-    spilled: dict[str, int]
+def _total(sums: Sums, question: Question) -> Values:
+    """Of all time the lifetime total is told; windows beside it may have gone."""
+    if question.span is None:
+        return sums.life or (0, 0, 0)
+    return total(sums.taken.windows.values())
 
 
-def _sums(reads: Reads, question: Question, chosen: list[spans.Piece], *, cached: bool) -> _Sums:
-    """All of it in one query, so that total and windows agree."""
-    counter = question.counter
-    spills = [spill_counter(counter.partition(":")[0]), spill_counter("")]
-    parameters: dict[str, Any] = {"counter": counter, "counters": [counter, *spills]}
-    where = ""
-    if question.region is not None:
-        where = "WHERE region = {region:String} OR counter != {counter:String} "
-        parameters["region"] = question.region
-    source = cell_sql.rolled_up_cells(chosen) if cached else cell_sql.cells(chosen)
-    rows = reads.rows(
-        "SELECT counter, grain, toUnixTimestamp(window), sum(p), sum(n) "  # noqa: S608 - see cell_sql
-        f"FROM ({source}) {where}GROUP BY counter, grain, window",
-        parameters,
-    )
+def _windows(sums: Sums, by: Grain | None) -> list[WindowCount]:
+    """What was taken, in windows of the grain asked for; coarser ones cannot be told apart."""
     windows: Counter[int] = Counter()
-    spilled: Counter[str] = Counter()
-    net = 0
-    for name, grain, window_s, p, n in rows:
-        # Of all time the lifetime total is told; windows beside it may have gone.
-        in_total = (grain == "life") == (question.span is None)
-        if name != counter:
-            spilled[name] += int(p) + int(n) if in_total else 0
-            continue
-        net += int(p) - int(n) if in_total else 0
-        if question.by and (p or n) and _is_within(grain, question.by):
-            windows[spans.window_of(int(window_s) * 1000, question.by)] += int(p) - int(n)
-    return _Sums(net, dict(windows), dict(spilled))
+    for (grain, at_ms), (p, n, _) in sums.taken.windows.items():
+        if by and (p or n) and spans.GRAIN_MS[grain] <= spans.GRAIN_MS[by]:
+            windows[spans.window_of(at_ms, by)] += p - n
+    return [WindowCount(spans.window_text(at_ms), net) for at_ms, net in sorted(windows.items())]
 
 
-def _is_within(grain: Grain | Literal["life"], by: Grain) -> bool:
-    """Whether windows of a grain add up to those of another."""
-    return grain != "life" and spans.GRAIN_MS[grain] <= spans.GRAIN_MS[by]
-
-
-def _flushed(reads: Reads) -> list[int | None]:
+def _flushed(positions: Sequence[FlushedShard]) -> list[int | None]:
     """When each shard was flushed last; None for one that is missing between others."""
-    flushed = {shard.shard: shard.flushed_at_ms for shard in reads.positions()}
+    flushed = {shard.shard: shard.flushed_at_ms for shard in positions}
     return [flushed.get(shard) for shard in range(max(flushed, default=-1) + 1)]
 
 
-def _rolled_up(reads: Reads) -> list[int | None]:
+def _rolled_up(reads: Reads, positions: Sequence[FlushedShard]) -> list[int | None]:
     """Up to which log time each shard is rolled up; None for one that never was."""
-    shards = [shard.shard for shard in reads.positions()]
     rolled = reads.rolled_log_ms()
-    return [rolled.get(shard) for shard in shards]
+    return [rolled.get(shard.shard) for shard in positions]

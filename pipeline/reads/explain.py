@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pipeline.caps import spill_counter
 from pipeline.cells import SLOT_MS
 from pipeline.reads import cell_sql, spans
+from pipeline.reads.sums import forgotten_ms, read_sums
+from pipeline.reads.taking import Window, remarks, total
 
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads
+    from pipeline.reads.taking import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +90,18 @@ class Explanation:
         return {**asdict(self), "capped": self.spilled_to is not None}
 
 
-def explain(reads: Reads, counter: str, span: spans.Span | None, kept: spans.Kept) -> Explanation:
+def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
     """What is known of a counter, in a span or of all time.
 
     Blocks; raises TryAgainError when ClickHouse is away.
     """
-    chosen = _pieces(span, kept)
-    values, spilled = _values(reads, counter, chosen)
+    positions = reads.positions()
+    sure_ms = spans.sure_since(reads.now_ms(), (position.log_ms for position in positions))
+    plan = spans.plan(span, None, sure_ms)
+    values, spilled, coarse = _values(reads, counter, plan)
     minutes = _minutes(reads, counter, span)
     rolled = _rolled_up(reads, counter) if span is None else None
-    flushed = {position.shard: position.flushed_through for position in reads.positions()}
+    flushed = {position.shard: position.flushed_through for position in positions}
     [(build,)] = reads.rows("SELECT argMax(build, declaration) FROM tally.builds")
     shards = [
         ShardPart(
@@ -130,37 +135,28 @@ def explain(reads: Reads, counter: str, span: spans.Span | None, kept: spans.Kep
         dead_letters=_dead_letters(reads, counter),
         spilled_to=reads.spill_of(counter, spilled),
         adjustments=[],
-        remarks=spans.remarks(span, None, chosen, kept),
+        remarks=remarks(plan, coarse, forgotten_ms(reads, plan, counter)),
     )
-
-
-def _pieces(span: spans.Span | None, kept: spans.Kept) -> list[spans.Piece]:
-    """As for a count; a span that is one day or hour is asked of that grain."""
-    if span is not None:
-        for grain, size_ms in spans.GRAIN_MS.items():
-            if span.until_ms - span.since_ms == size_ms:
-                return spans.pieces(span, grain, kept)
-    return spans.pieces(span, None, kept)
 
 
 def _values(
-    reads: Reads, counter: str, chosen: list[spans.Piece]
-) -> tuple[dict[tuple[int, str], tuple[int, int, int]], dict[str, int]]:
-    """Added, taken away and duplicates by shard and replica; and what spilled, by counter."""
+    reads: Reads, counter: str, plan: spans.Plan
+) -> tuple[dict[tuple[int, str], Values], dict[str, int], set[Window]]:
+    """Sums by shard and replica; what spilled, by counter; windows whose finer ones are gone."""
     spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
-    rows = reads.rows(
-        "SELECT counter, shard, replica, sum(p), sum(n), sum(duplicates) "  # noqa: S608 - see cell_sql
-        f"FROM ({cell_sql.cells(chosen)}) GROUP BY counter, shard, replica",
-        {"counters": [counter, *spills]},
-    )
-    values: dict[tuple[int, str], tuple[int, int, int]] = {}
+    values: dict[tuple[int, str], Values] = {}
     spilled: dict[str, int] = {}
-    for name, shard, replica, p, n, duplicates in rows:
-        if name == counter:
-            values[int(shard), replica] = (int(p), int(n), int(duplicates))
-        else:
-            spilled[name] = spilled.get(name, 0) + int(p) + int(n)
-    return values, spilled
+    coarse: set[Window] = set()
+    sums = read_sums(reads, plan, [counter, *spills], key="counter, shard, replica")
+    for (name, shard, replica), found in sums.items():
+        p, n, duplicates = found.life or total(found.taken.windows.values())
+        if name != counter:
+            spilled[name] = spilled.get(name, 0) + p + n
+            continue
+        coarse |= found.taken.coarse
+        if found.life or found.taken.windows:
+            values[int(shard), replica] = (p, n, duplicates)
+    return values, spilled, coarse
 
 
 def _minutes(reads: Reads, counter: str, span: spans.Span | None) -> dict[tuple[int, str], Minutes]:

@@ -1,4 +1,9 @@
-"""Which windows add up to a span of time, where old minutes and hours are gone already. Pure."""
+"""Which windows to read for a span of time, whatever has been dropped already. Pure.
+
+Retention is known to the workers that drop, and to nobody who asks. So nothing here goes by it:
+days are exact for ever after, hours stand beside their day, and minutes beside their hour, which
+shows whether any of them are gone. Only what no retention can have dropped yet is read alone.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,18 @@ from pipeline.rollup.retention import KEPT_MIN_MS
 from pipeline.rules import EARLINESS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
-    from schemas.rules import Grain, Retention
+    from schemas.rules import Grain
 
 GRAIN_MS: dict[Grain, int] = {"1m": 60_000, "1h": 3_600_000, "1d": 86_400_000}
-NAMES: dict[Grain, str] = {"1m": "minutes", "1h": "hours", "1d": "days"}
+FINER: dict[Grain, Grain] = {"1d": "1h", "1h": "1m"}
 
 FOREVER_MS = (2**32 - 1) * 1000
 """The last moment that ClickHouse's DateTime knows; the first is 0."""
+
+QUERY_MAX_MS = 1_800_000
+"""A query that looks at a few counters is over by then, and the sliding day is in what is sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a span with the grain of the windows to add up in it; `life` has no windows."""
+    """Windows of a grain to read; `life` has no windows."""
 
     grain: Grain | Literal["life"]
     span: Span = Span()
@@ -47,70 +55,74 @@ class Piece:
 
 LIFE = Piece("life")
 
-Kept = dict["Grain", int]
-"""For each grain, from when on all its windows are sure to be there."""
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to read for a span, or for all time, and where it may be that finer windows are gone.
 
-def kept_since(retention: Retention, now_ms: int) -> Kept:
-    """What the retention of a family leaves at a moment.
-
-    Retention goes by log time, and a window may be ahead of that by the earliness.
+    Before `split_ms` a window is read beside the finer ones that should add up to it; from there on
+    the pieces are read alone.
     """
-    kept_ms: Mapping[Grain, int | None] = {
-        "1m": retention.minute_ms,
-        "1h": retention.hour_ms,
-        "1d": retention.day_ms,
-    }
-    return {
-        grain: 0 if kept is None else max(0, now_ms - max(kept, KEPT_MIN_MS) + EARLINESS_MS)
-        for grain, kept in kept_ms.items()
-    }
+
+    span: Span | None
+    by: Grain | None
+    split_ms: int
+    pieces: tuple[Piece, ...]
 
 
-def pieces(span: Span | None, by: Grain | None, kept: Kept) -> list[Piece]:
-    """What to add up, none of it twice: the finest windows that are still there.
+def sure_since(now_ms: int, log_ms: Iterable[int]) -> int:
+    """From when on no window can be gone, of any grain and whatever any retention says.
 
-    For all time that is the lifetime total, beside the windows of the grain asked for.
+    Retention goes by log time, so the shards' log times count if they are ahead of this clock. A
+    window may be ahead of its log time by the earliness.
     """
-    if span is None:
-        return [LIFE, Piece(by)] if by else [LIFE]
-    if by and span.since_ms >= kept[by] and not _cuts(span, by):
-        return [Piece(by, span)]
-    minutes_ms, hours_ms = _ceil(kept["1m"], "1h"), _ceil(kept["1h"], "1d")
-    if hours_ms > minutes_ms:  # Hours that are kept shorter than minutes are of no use.
-        minutes_ms = hours_ms = _ceil(minutes_ms, "1d")
-    parts: list[tuple[Grain, int, int]] = [
-        ("1d", span.since_ms, min(span.until_ms, hours_ms)),
-        ("1h", max(span.since_ms, hours_ms), min(span.until_ms, minutes_ms)),
-        ("1m", max(span.since_ms, minutes_ms), span.until_ms),
-    ]
-    return [Piece(grain, Span(since, until)) for grain, since, until in parts if since < until]
+    return max(0, max(now_ms, *log_ms, 0) - KEPT_MIN_MS + QUERY_MAX_MS + EARLINESS_MS)
 
 
-def remarks(span: Span | None, by: Grain | None, chosen: Sequence[Piece], kept: Kept) -> list[str]:
-    """What a reader of the sum should know of it, in sentences."""
-    if span is None:
+def plan(span: Span | None, by: Grain | None, sure_ms: int) -> Plan:
+    """Of all time the lifetime total is read, beside the windows of the grain asked for."""
+    asked = span or Span()
+    split_ms = asked.since_ms
+    if split_ms < sure_ms:
+        split_ms = min(_ceil(sure_ms, "1d"), asked.until_ms)
+    pieces = [LIFE] if span is None else []
+    if span is not None or by is not None:
+        pieces += _old(Span(asked.since_ms, split_ms), by)
+        pieces += _recent(Span(split_ms, asked.until_ms), by)
+    return Plan(span, by, split_ms, tuple(pieces))
+
+
+def _old(span: Span, by: Grain | None) -> list[Piece]:
+    """Days, and finer windows where they are asked for or a day or an hour is cut."""
+    if span.since_ms >= span.until_ms:
         return []
-    said = []
-    for piece in chosen:
-        grain = piece.grain
-        if grain == "life":
-            continue
-        if grain != "1m" and _is_cut_in(span, piece, grain):
-            said.append(
-                f"before {window_text(piece.span.until_ms)} only {NAMES[grain]} are left: those "
-                "that begin in the time asked for are summed"
-            )
-        if by and GRAIN_MS[by] < GRAIN_MS[grain]:
-            said.append(
-                f"{NAMES[by]} before {window_text(piece.span.until_ms)} are gone: they are in the "
-                "total, but not listed"
-            )
-    if span.since_ms < kept["1d"]:
-        said.append(
-            f"days before {window_text(kept['1d'])} are gone: only the total of all time has them"
-        )
-    return said
+    days = Span(window_of(span.since_ms, "1d"), _ceil(span.until_ms, "1d"))
+    pieces = [Piece("1d", days)]
+    for grain, finer in FINER.items():
+        if by and GRAIN_MS[by] <= GRAIN_MS[finer]:
+            pieces.append(Piece(finer, days))
+        else:
+            pieces += [Piece(finer, window) for window in _cut(span, grain)]
+    return pieces
+
+
+def _recent(span: Span, by: Grain | None) -> list[Piece]:
+    """The coarsest windows that neither are cut nor hide what is asked for."""
+    if span.since_ms >= span.until_ms:
+        return []
+    for grain in ("1d", *FINER.values()):
+        hides = by is not None and GRAIN_MS[by] < GRAIN_MS[grain]
+        if grain == "1m" or not (hides or _cut(span, grain)):
+            return [Piece(grain, span)]
+    raise AssertionError("minutes always do")
+
+
+def _cut(span: Span, grain: Grain) -> list[Span]:
+    """The windows that the span begins or ends inside of."""
+    size_ms = GRAIN_MS[grain]
+    bounds = {bound for bound in (span.since_ms, span.until_ms) if bound != FOREVER_MS}
+    starts = {window_of(bound, grain) for bound in bounds if bound % size_ms}
+    return [Span(start, start + size_ms) for start in sorted(starts)]
 
 
 def window_of(at_ms: int, grain: Grain) -> int:
@@ -125,16 +137,3 @@ def window_text(at_ms: int) -> str:
 
 def _ceil(at_ms: int, grain: Grain) -> int:
     return -(-at_ms // GRAIN_MS[grain]) * GRAIN_MS[grain]
-
-
-def _cuts(span: Span, grain: Grain) -> bool:
-    """Whether the span begins or ends inside of a window."""
-    bounds = [span.since_ms] if span.until_ms == FOREVER_MS else [span.since_ms, span.until_ms]
-    return any(bound % GRAIN_MS[grain] for bound in bounds)
-
-
-def _is_cut_in(span: Span, piece: Piece, grain: Grain) -> bool:
-    """Whether the span begins or ends inside of a window of the piece."""
-    begins = span.since_ms == piece.span.since_ms and span.since_ms % GRAIN_MS[grain] != 0
-    ends = span.until_ms == piece.span.until_ms and span.until_ms % GRAIN_MS[grain] != 0
-    return begins or (ends and span.until_ms != FOREVER_MS)

@@ -1,13 +1,16 @@
 """Counts and explanations from cells in a real ClickHouse, rolled up and dropped; and a truth."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import clickhouse_connect
 import pytest
 from clickhouse_connect.driver import Client
 
+from pipeline.cli import run
 from pipeline.errors import OperatorError
 from pipeline.reads import counts, spans
 from pipeline.reads.counts import CountAnswer, Mode, Question
@@ -91,12 +94,8 @@ def reads_of(site: Site, later_s: float = 1.0) -> Reads:
     return Reads(site.client, ManualClock(NOW_S + later_s))
 
 
-def kept() -> spans.Kept:
-    return spans.kept_since(FAMILIES.default.retention, NOW_S * 1000)
-
-
 def ask(site: Site, question: Question, mode: Mode = "exact") -> CountAnswer:
-    return counts.count(reads_of(site), question, mode, kept(), INTERVAL_MS)
+    return counts.count(reads_of(site), question, mode, INTERVAL_MS)
 
 
 def truth(site: Site, since_s: int = 0, until_s: int = NOW_S, region: str | None = None) -> int:
@@ -129,16 +128,79 @@ def test_totals_and_windows_are_right_after_old_minutes_and_hours_were_dropped(
 
 
 def test_a_sliding_span_sums_minutes_and_whole_hours_where_minutes_are_gone(dropped: Site) -> None:
-    hour_ago_s = NOW_S - HOUR_S
-    answer = ask(dropped, Question(COUNTER, "1h", spans.Span(hour_ago_s * 1000)))
-    assert answer.net == truth(dropped, hour_ago_s) == sum(row.count for row in answer.windows)
-    assert answer.remarks == []
+    for ago_s in (HOUR_S, DAY_S):
+        since_s = NOW_S - ago_s
+        answer = ask(dropped, Question(COUNTER, "1h", spans.Span(since_s * 1000)))
+        assert answer.net == truth(dropped, since_s) == sum(row.count for row in answer.windows)
+        assert answer.remarks == []
     long_ago_s = NOW_S - 4 * DAY_S
     answer = ask(dropped, Question(COUNTER, None, spans.Span(long_ago_s * 1000)))
     assert answer.net == truth(dropped, long_ago_s - long_ago_s % HOUR_S + HOUR_S)
-    assert "only hours are left" in answer.remarks[0]
-    until = spans.Span.of(None, hour_ago_s * 1000)
-    assert ask(dropped, Question(COUNTER, None, until)).net == truth(dropped, 0, hour_ago_s)
+    [said] = answer.remarks
+    assert said.startswith("minutes of the hour from 2026-03-16T12:00:00Z are gone")
+    until = spans.Span.of(None, (NOW_S - HOUR_S) * 1000)
+    assert ask(dropped, Question(COUNTER, None, until)).net == truth(dropped, 0, NOW_S - HOUR_S)
+
+
+def test_a_sum_is_exact_or_remarked_on_whatever_the_span(dropped: Site) -> None:
+    begin_s, exact = seconds(TODAY - timedelta(days=8)), 0
+    for number in range(8):
+        # Every other one begins at a whole hour.
+        since_s = begin_s + number * (23 * HOUR_S + (11 * 60 if number % 2 else 0))
+        for until_s in (since_s + 5 * HOUR_S + 7 * 60, seconds(TODAY)):
+            span = spans.Span(since_s * 1000, max(until_s, since_s + 60) * 1000)
+            answer = ask(dropped, Question(COUNTER, None, span))
+            right = answer.net == truth(dropped, since_s, span.until_ms // 1000)
+            assert right or answer.remarks, (since_s, until_s)
+            exact += right and not answer.remarks
+    assert exact >= 5
+
+
+def test_minutes_that_are_gone_are_told_where_minutes_are_asked_for(dropped: Site) -> None:
+    since_s = seconds(TODAY - timedelta(days=4))
+    for span in (spans.Span(since_s * 1000), None):
+        answer = ask(dropped, Question(COUNTER, "1m", span))
+        assert answer.net == truth(dropped, since_s if span else 0)
+        assert 0 < sum(row.count for row in answer.windows) < answer.net
+        [said] = answer.remarks
+        assert said.endswith("they are in the total, but not listed")
+
+
+def test_a_file_that_workers_do_not_have_changes_no_sum(
+    dropped: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "tally.toml"
+    file.write_text('[default]\nretention = { "1m" = "4000d", "1h" = "4000d" }')
+    monkeypatch.setenv("TALLY_CONFIG", str(file))
+    monkeypatch.setenv("TALLY_CLICKHOUSE", dropped.client.url)  # type: ignore[attr-defined]
+    for since, since_s in {
+        "2026-03-13": seconds(TODAY - timedelta(days=7)),
+        "2026-03-16T12:00": seconds(TODAY - timedelta(days=4), 12),
+    }.items():
+        assert run(["count", COUNTER, "--since", since, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["net"] == truth(dropped, since_s)
+        assert "remarks" not in found
+
+
+def test_days_that_a_family_forgot_are_told_and_the_total_of_all_time_has_them(site: Site) -> None:
+    old_s = seconds(TODAY - timedelta(days=60), 10)
+    site.flush([(Cell(COUNTER, "eu", old_s, old_s, 0), 9, 0)])
+    families = parse_families('[default]\nretention = { "1m" = "2d", "1h" = "5d", "1d" = "10d" }')
+    since = spans.Span((old_s - DAY_S) * 1000)
+    site.roll_up(SHARDS, families)
+    for _ in range(3):
+        site.roll_up(SHARDS, families)
+    answer = ask(site, Question(COUNTER, "1d", since))
+    assert answer.net == truth(site) - 9
+    [said] = answer.remarks
+    assert said.startswith("days before 2026-02-01T00:05:00Z are gone")
+    assert ask(site, Question(COUNTER)).net == truth(site)
+    lately = ask(site, Question(COUNTER, "1d", spans.Span(seconds(date(2026, 3, 1)) * 1000)))
+    assert lately.remarks == []
 
 
 def test_cached_is_as_old_as_the_last_rollup_and_exact_is_not(site: Site) -> None:
@@ -155,7 +217,7 @@ def test_cached_is_as_old_as_the_last_rollup_and_exact_is_not(site: Site) -> Non
     assert (cached.mode, cached.staleness_ms, cached.complete) == ("cached", 1_000, True)
     # What was not rolled up cannot be cached.
     assert ask(site, Question(COUNTER, "1m"), "cached").mode == "exact"
-    late = counts.count(reads_of(site, 999), question, "cached", kept(), INTERVAL_MS)
+    late = counts.count(reads_of(site, 999), question, "cached", INTERVAL_MS)
     assert not late.complete
 
 
@@ -199,7 +261,7 @@ def test_a_capped_family_is_told_for_the_time_in_which_it_spilled(site: Site) ->
 
 def test_an_explanation_adds_up_and_tells_what_was_late(site: Site) -> None:
     site.roll_up(SHARDS)
-    found = explain(reads_of(site), COUNTER, None, kept())
+    found = explain(reads_of(site), COUNTER, None)
     cells = site.truth.cells
     assert found.net == truth(site) == sum(part.net for part in found.shards)
     assert (found.p, found.n) == tuple(map(sum, zip(*cells.values(), strict=True)))
@@ -223,7 +285,7 @@ def test_an_explanation_adds_up_and_tells_what_was_late(site: Site) -> None:
 def test_an_explanation_of_a_dropped_hour_still_has_its_value(dropped: Site) -> None:
     hour_s = seconds(TODAY - timedelta(days=4), 10)
     span = spans.Span(hour_s * 1000, (hour_s + HOUR_S) * 1000)
-    found = explain(reads_of(dropped), COUNTER, span, kept())
+    found = explain(reads_of(dropped), COUNTER, span)
     assert found.net == truth(dropped, hour_s, hour_s + HOUR_S) != 0
     assert all(part.minutes is None for part in found.shards)
     assert (found.since, found.until) == ("2026-03-16T10:00:00Z", "2026-03-16T11:00:00Z")
@@ -239,7 +301,7 @@ def test_an_explanation_finds_dead_letters_that_name_the_counter(site: Site) -> 
     ]
     for block in (rows, rows):  # written twice, as after a crash
         site.client.insert("tally.dead_letters", block, column_names=names)
-    found = explain(reads_of(site), COUNTER, None, kept())
+    found = explain(reads_of(site), COUNTER, None)
     assert (found.dead_letters.count, found.dead_letters.last_reason) == (2, "reason 1")
 
 

@@ -1,90 +1,174 @@
 """Which windows a span of time is summed from."""
 
+import random
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from typing import Any
 
-from pipeline.reads.spans import (
-    FOREVER_MS,
-    GRAIN_MS,
-    LIFE,
-    Piece,
-    Span,
-    kept_since,
-    pieces,
-    remarks,
-)
-from schemas.rules import Retention
+import pytest
 
-HOUR, DAY = GRAIN_MS["1h"], GRAIN_MS["1d"]
+from pipeline.reads.reads import Reads
+from pipeline.reads.spans import FOREVER_MS, GRAIN_MS, LIFE, Piece, Plan, Span, plan, sure_since
+from pipeline.reads.sums import ATTEMPTS_MAX, read_sums
+from pipeline.reads.taking import Values, Window, remarks, take, total
+from schemas.rules import Grain
+
+MINUTE, HOUR, DAY = GRAIN_MS["1m"], GRAIN_MS["1h"], GRAIN_MS["1d"]
 NOW = int(datetime(2026, 11, 16, 8, 20, 30, tzinfo=UTC).timestamp()) * 1000
 TODAY = NOW - NOW % DAY
-KEPT = kept_since(Retention(), NOW)
+SURE = sure_since(NOW, [])
+GRAINS: tuple[Grain, ...] = ("1d", "1h", "1m")
 
 
-def test_all_time_is_the_lifetime_total_beside_the_windows_asked_for() -> None:
-    assert pieces(None, None, KEPT) == [LIFE]
-    assert pieces(None, "1h", KEPT) == [LIFE, Piece("1h")]
+def test_all_time_is_the_lifetime_total_and_windows_are_beside_it_only_if_asked_for() -> None:
+    assert plan(None, None, SURE).pieces == (LIFE,)
+    assert plan(None, "1d", SURE).pieces == (
+        LIFE,
+        Piece("1d", Span(0, TODAY)),
+        Piece("1d", Span(TODAY)),
+    )
 
 
-def test_a_short_span_is_summed_from_minutes() -> None:
-    hour = Span(NOW - HOUR)
-    for by in (None, "1m", "1h", "1d"):
-        assert pieces(hour, by, KEPT) == [Piece("1m", hour)]
-    assert remarks(hour, "1m", [Piece("1m", hour)], KEPT) == []
+def test_the_sliding_hour_and_day_are_read_from_minutes_alone() -> None:
+    for since_ms in (NOW - HOUR, NOW - DAY):
+        for by in (None, *GRAINS):
+            assert plan(Span(since_ms), by, SURE).pieces == (Piece("1m", Span(since_ms)),)
 
 
-def test_a_span_of_whole_windows_is_asked_of_their_grain() -> None:
-    days = Span(TODAY - 30 * DAY, TODAY)
-    assert pieces(days, "1d", KEPT) == [Piece("1d", days)]
-    assert pieces(Span(TODAY - 30 * DAY), "1h", KEPT) == [Piece("1h", Span(TODAY - 30 * DAY))]
-    assert remarks(days, "1d", [Piece("1d", days)], KEPT) == []
+def test_minutes_and_hours_are_read_only_at_the_edges_that_cut_a_day_or_an_hour() -> None:
+    since = TODAY - 400 * DAY + 5 * HOUR + 7 * MINUTE
+    day, hour = TODAY - 400 * DAY, TODAY - 400 * DAY + 5 * HOUR
+    assert plan(Span(since), None, SURE).pieces == (
+        Piece("1d", Span(day, TODAY)),
+        Piece("1h", Span(day, day + DAY)),
+        Piece("1m", Span(hour, hour + HOUR)),
+        Piece("1d", Span(TODAY)),
+    )
+    whole = Span(TODAY - 30 * DAY, TODAY - 9 * DAY)
+    assert plan(whole, "1d", SURE).pieces == (Piece("1d", whole),)
 
 
-def test_a_span_longer_than_retention_has_hours_and_days_before_its_minutes() -> None:
-    span = Span(NOW - 400 * DAY)
-    found = pieces(span, None, KEPT)
-    assert [piece.grain for piece in found] == ["1d", "1h", "1m"]
-    assert found[0].span.since_ms == span.since_ms
-    assert found[-1].span.until_ms == FOREVER_MS
-    for before, after in pairwise(found):
-        border_ms = before.span.until_ms
-        assert border_ms == after.span.since_ms
-        assert before.grain != "life"
-        assert border_ms % GRAIN_MS[before.grain] == 0, "a window would be counted twice"
-    assert found[2].span.since_ms >= KEPT["1m"]
-    assert found[1].span.since_ms >= KEPT["1h"]
+def test_what_is_sure_goes_by_the_later_of_this_clock_and_the_log() -> None:
+    assert sure_since(NOW, [NOW - DAY, NOW + DAY]) == sure_since(NOW + DAY, [])
+    assert sure_since(NOW, [0]) == sure_since(NOW, []) <= NOW - DAY
+    assert sure_since(5, []) == 0
 
 
-def test_a_sum_from_coarser_windows_says_so() -> None:
-    span = Span(NOW - 30 * DAY)
-    found = pieces(span, "1m", KEPT)
-    said = remarks(span, "1m", found, KEPT)
-    assert len(said) == 2
-    assert said[0].startswith("before 2026-11-09T09:00:00Z only hours are left")
-    assert said[1].startswith("minutes before 2026-11-09T09:00:00Z are gone")
-    # Whole hours are no less exact than minutes.
-    whole = Span(TODAY - 30 * DAY)
-    assert remarks(whole, None, pieces(whole, None, KEPT), KEPT) == []
+def read(
+    asked: Plan, minutes: Mapping[int, Values], gone: Mapping[Grain, set[int]]
+) -> dict[Window, Values]:
+    """The windows of a plan as views give them, where `gone` has days without finer windows."""
+    found: dict[Window, Values] = {}
+    for piece in asked.pieces:
+        assert piece.grain != "life"
+        size, read_before = GRAIN_MS[piece.grain], set(found)
+        for at_ms, values in minutes.items():
+            window: Window = (piece.grain, at_ms - at_ms % size)
+            lost = at_ms - at_ms % DAY in gone.get(piece.grain, set())
+            if piece.span.since_ms <= window[1] < piece.span.until_ms and not lost:
+                assert window not in read_before, "read twice"
+                found[window] = total([found.get(window, (0, 0, 0)), values])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_sum_is_exact_or_says_which_window_it_cut_whatever_was_dropped(seed: int) -> None:
+    chance = random.Random(seed)
+    minutes: dict[int, Values] = {
+        NOW - NOW % MINUTE - chance.randrange(6 * 1440) * MINUTE: (chance.randrange(1, 9), 1, 0)
+        for _ in range(1500)
+    }
+    # Nothing of yesterday can be gone.
+    old_days = [TODAY - back * DAY for back in range(2, 8)]
+    gone_1m = {day for day in old_days if chance.random() < 0.5}
+    gone: dict[Grain, set[int]] = {
+        "1m": gone_1m,
+        "1h": {day for day in gone_1m if chance.random() < 0.5},
+    }
+    step = chance.choice([MINUTE, HOUR, DAY])
+    since, until = sorted(
+        at - at % step for at in (NOW - chance.randrange(6 * DAY), NOW - chance.randrange(6 * DAY))
+    )
+    span = Span(since, chance.choice([until + step, FOREVER_MS]))
+    by = chance.choice([None, *GRAINS])
+    asked = plan(span, by, SURE)
+    taken = take(asked, read(asked, minutes, gone))
+    said = remarks(asked, taken.coarse, 0)
+
+    def rounded(bound: int) -> int:
+        day = bound - bound % DAY
+        grain = DAY if day in gone["1h"] else HOUR if day in gone["1m"] else MINUTE
+        return -(-bound // grain) * grain
+
+    bounds = rounded(span.since_ms), rounded(span.until_ms)
+    expected = [values for at, values in minutes.items() if bounds[0] <= at < bounds[1]]
+    assert total(taken.windows.values()) == total(expected)
+    exact = [values for at, values in minutes.items() if span.since_ms <= at < span.until_ms]
+    if total(exact) != total(expected):
+        assert any("the time asked for" in remark for remark in said)
+    if not taken.coarse:
+        assert said == []
+    if by and any(GRAIN_MS[grain] > GRAIN_MS[by] for grain, _ in taken.windows):
+        assert "not listed" in said[-1]
+
+
+def test_an_hour_without_its_minutes_is_taken_if_it_begins_in_the_time_asked_for() -> None:
+    day = TODAY - 5 * DAY
+    minutes = {day + 3 * HOUR + 10 * MINUTE: (4, 0, 0), day + 5 * HOUR + 10 * MINUTE: (2, 0, 0)}
+    span = Span(day + 3 * HOUR + 5 * MINUTE, day + 5 * HOUR + 5 * MINUTE)
+    asked = plan(span, None, SURE)
+    assert total(take(asked, read(asked, minutes, {})).windows.values()) == (4, 0, 0)
+    taken = take(asked, read(asked, minutes, {"1m": {day}}))
+    assert taken.windows == {("1h", day + 5 * HOUR): (2, 0, 0)}
+    first, second = remarks(asked, taken.coarse, 0)
+    assert first.startswith(
+        "minutes of the hour from 2026-11-11T03:00:00Z are gone: it is left out"
+    )
+    assert second.startswith("minutes of the hour from 2026-11-11T05:00:00Z are gone: all of it is")
+
+
+def test_minutes_that_are_gone_are_in_the_total_and_a_remark_but_not_listed() -> None:
+    day = TODAY - 5 * DAY
+    minutes = {day + HOUR: (4, 0, 0), day + DAY + HOUR: (2, 0, 0)}
+    asked = plan(Span(day), "1m", SURE)
+    taken = take(asked, read(asked, minutes, {"1m": {day}}))
+    assert taken.windows == {("1h", day + HOUR): (4, 0, 0), ("1m", day + DAY + HOUR): (2, 0, 0)}
+    [said] = remarks(asked, taken.coarse, 0)
+    assert said.startswith("minutes before 2026-11-11T02:00:00Z are gone, all or some")
+
+
+class Uneven(Reads):
+    """Answers in turn, as ClickHouse does when something is counted between two of its reads."""
+
+    def __init__(self, *answers: list[tuple[object, ...]]) -> None:
+        self.answers = list(answers)
+
+    def rows(
+        self,
+        query: str,  # noqa: ARG002 - as in Reads
+        parameters: Mapping[str, Any] | None = None,  # noqa: ARG002 - as in Reads
+    ) -> Sequence[Sequence[Any]]:
+        return self.answers.pop(0)
+
+
+def test_a_count_between_two_reads_is_not_taken_for_minutes_that_are_gone() -> None:
+    day = TODAY - 5 * DAY
+    asked = plan(Span(day, day + DAY), "1h", SURE)
+
+    def rows(of_day: int, of_hour: int) -> list[tuple[object, ...]]:
+        return [("1d", day // 1000, of_day, 0, 0, "a:b"), ("1h", day // 1000, of_hour, 0, 0, "a:b")]
+
+    found = read_sums(Uneven(rows(5, 4), rows(5, 5)), asked, ["a:b"])["a:b",].taken
+    assert (found.windows, found.coarse) == ({("1h", day): (5, 0, 0)}, set())
+    found = read_sums(Uneven(*[rows(5, 4)] * ATTEMPTS_MAX), asked, ["a:b"])["a:b",].taken
+    assert (found.windows, found.coarse) == ({("1d", day): (5, 0, 0)}, {("1d", day)})
 
 
 def test_days_that_are_gone_are_told() -> None:
-    kept = kept_since(Retention.model_validate({"1d": "10d"}), NOW)
-    span = Span(TODAY - 20 * DAY)
-    [said] = remarks(span, "1d", pieces(span, "1d", kept), kept)
+    asked = plan(Span(TODAY - 20 * DAY), "1d", SURE)
+    [said] = remarks(asked, [], TODAY - 15 * DAY)
     assert "only the total of all time has them" in said
-
-
-def test_hours_that_are_kept_shorter_than_minutes_are_not_used() -> None:
-    kept = kept_since(Retention.model_validate({"1m": "30d", "1h": "2d"}), NOW)
-    found = pieces(Span(NOW - 60 * DAY), None, kept)
-    assert [piece.grain for piece in found] == ["1d", "1m"]
-    assert found[0].span.until_ms % DAY == 0
-
-
-def test_minutes_outlive_a_day_whatever_a_family_says() -> None:
-    kept = kept_since(Retention.model_validate({"1m": "1h"}), NOW)
-    day = Span(NOW - DAY)
-    assert pieces(day, None, kept) == [Piece("1m", day)]
+    assert remarks(asked, [], TODAY - 20 * DAY) == []
 
 
 def test_a_moment_outside_of_clickhouses_time_is_its_border() -> None:

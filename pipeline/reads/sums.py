@@ -1,0 +1,85 @@
+"""Reads the windows of a plan and sums them: for some counters, or shard by shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipeline.reads import cell_sql
+from pipeline.reads.spans import LIFE
+from pipeline.reads.taking import Taken, Values, Window, take
+from pipeline.rules import EARLINESS_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.reads.reads import Reads
+    from pipeline.reads.spans import Plan
+
+ATTEMPTS_MAX = 3
+"""ClickHouse reads an hour and its minutes at slightly different moments. What is counted between
+them looks as if minutes were gone, but not again and again; what is gone stays gone."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """What was summed under one key. `life` is the lifetime total, None where there is none."""
+
+    life: Values | None = None
+    taken: Taken = field(default_factory=Taken)
+
+
+def read_sums(
+    reads: Reads,
+    plan: Plan,
+    counters: Sequence[str],
+    *,
+    key: str = "counter",
+    cached: bool = False,
+    region: str | None = None,
+) -> dict[tuple[Any, ...], Sums]:
+    """The sums by `key`, columns of the cells. A region is that of the first counter only.
+
+    All is from one query, so that totals and windows agree. Blocks; raises TryAgainError.
+    """
+    parameters: dict[str, Any] = {"counters": list(counters)}
+    where = ""
+    if region is not None:
+        where = "WHERE region = {region:String} OR counter != {counter:String} "
+        parameters |= {"region": region, "counter": counters[0]}
+    source = cell_sql.rolled_up_cells(plan.pieces) if cached else cell_sql.cells(plan.pieces)
+    query = (
+        "SELECT grain, toUnixTimestamp(window) AS at, sum(p), sum(n), sum(duplicates), "  # noqa: S608 - see cell_sql
+        f"{key} FROM ({source}) {where}GROUP BY grain, at, {key}"
+    )
+    for _ in range(ATTEMPTS_MAX):
+        sums = _sums(plan, reads.rows(query, parameters))
+        if not any(found.taken.coarse for found in sums.values()):
+            break
+    return sums
+
+
+def _sums(plan: Plan, rows: Sequence[Sequence[Any]]) -> dict[tuple[Any, ...], Sums]:
+    lives: dict[tuple[Any, ...], Values] = {}
+    windows: dict[tuple[Any, ...], dict[Window, Values]] = {}
+    for grain, at_s, p, n, duplicates, *names in rows:
+        values = (int(p), int(n), int(duplicates))
+        if grain == "life":
+            lives[tuple(names)] = values
+        else:
+            windows.setdefault(tuple(names), {})[grain, int(at_s) * 1000] = values
+    return {
+        key: Sums(lives.get(key), take(plan, windows.get(key, {}))) for key in {*lives, *windows}
+    }
+
+
+def forgotten_ms(reads: Reads, plan: Plan, counter: str) -> int:
+    """Before when days of the counter are gone, all or some; 0 if none that the plan has to read.
+
+    To be asked after the sums are read, lest days go in between. Blocks; raises TryAgainError.
+    """
+    if plan.pieces == (LIFE,) or (plan.span and plan.span.since_ms == plan.split_ms):
+        return 0
+    [(end_s,)] = reads.rows(cell_sql.FORGOTTEN, {"counters": [counter]})
+    # A window may be ahead of its log time by the earliness.
+    return int(end_s) * 1000 + EARLINESS_MS if end_s else 0
