@@ -10,8 +10,13 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.control.log_writer import LogRecord, write_records
-from pipeline.control.shard_plan import RULES_KEY, planned_rules
+from pipeline.control.shard_plan import RULES_KEY, keep_plan_with, planned_rules
+from pipeline.errors import OperatorError
+from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.rules import CountingRules, FamilyRules
+from pipeline.sender import Sender
+from pipeline.topics import ensure_topics
+from schemas.settings import Settings
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally, start_worker, tally_on
@@ -96,6 +101,55 @@ def test_applied_rules_hold_from_then_on(tally: RunningTally, tmp_path: Path) ->
 
     again = tally.json("rules", "apply", file)
     assert (again["applied"], again["version"]) == (False, done["version"])
+
+
+def test_retention_is_dropped_by_as_it_was_applied_and_not_by_who_leads(
+    tally: RunningTally, tmp_path: Path
+) -> None:
+    day = "toDate(now('UTC')) - 4"
+    client = tally.client()
+    client.command(
+        "INSERT INTO tally.cells_1m (build, counter, window, slot, replica, shard, p) "
+        f"SELECT 1, 'old:x', toDateTime({day}, 'UTC'), toDateTime({day}, 'UTC'), 'main', 0, 5"
+    )
+    client.close()
+    settings = Settings(
+        kafka=tally.kafka, clickhouse=tally.clickhouse, longest_query_s=0, config=None
+    )
+    roll_up = roll_up_with(settings, SystemClock())
+    is_final = f"SELECT count() > 0 FROM tally.final_days WHERE slot_day = {day}"
+    wait_until(
+        lambda: roll_up().dropped == [] and tally.rows(is_final) == [(1,)],
+        "the day is final",
+        timeout_s=PATIENCE_S,
+        poll_s=0.5,
+    )
+    assert roll_up().dropped == []
+
+    text = '[families.quick]\nlateness = "1h"\n[default]\nretention."1m" = "2d"\n'
+    done = tally.json("rules", "apply", tally_toml(tmp_path, text))
+    assert {"setting": "default.retention.1m", "before": "7d", "after": "2d"} in done["differences"]
+    assert shown(tally)["retention"]["default.retention.1m"] == "2d"
+    assert [drop.grain for drop in roll_up().dropped] == ["1m"]
+
+
+def test_a_producer_waits_for_a_plan_where_others_sent_before(tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path / "log")
+    log.start()
+    try:
+        ensure_topics(log.bootstrap, 1, 5)
+        Sender(log.bootstrap)
+        write_records(log.bootstrap, [LogRecord("tally.increments", 4, b"{}")], SystemClock())
+        with pytest.raises(OperatorError, match="start a worker"):
+            Sender(log.bootstrap)
+        keep_plan = keep_plan_with(log.bootstrap, SystemClock())
+        for version in (2, 1):
+            keep_plan(CountingRules(version, id_partitions=3))
+        Sender(log.bootstrap)
+        planned = planned_rules(log.bootstrap)
+        assert planned == CountingRules(2, id_partitions=3)
+    finally:
+        log.kill()
 
 
 def test_a_worker_whose_file_differs_refuses_to_start(tally: RunningTally, tmp_path: Path) -> None:

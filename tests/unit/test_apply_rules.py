@@ -2,12 +2,12 @@
 
 import pytest
 
-from pipeline.control.apply_rules import what_to_apply
+from pipeline.control.apply_rules import next_version, what_to_apply
 from pipeline.control.known_rules import AppliedRules, KnownRules
 from pipeline.control.rules_diff import Difference, differences, in_one_line, settings_of
-from pipeline.control.shard_plan import id_partitions
+from pipeline.control.shard_plan import id_partitions, is_missing, producers_id_partitions
 from pipeline.errors import OperatorError
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import VERSION_MAX, CountingRules, FamilyRules
 
 OLD = CountingRules(1, id_partitions=8)
 NEW = CountingRules(2, FamilyRules(lateness_ms=7_200_000), id_partitions=8)
@@ -64,6 +64,30 @@ def test_a_plan_that_lost_a_race_does_not_matter() -> None:
     state = known(NEW, OLD)
     assert state.newest == NEW
     assert state.is_whole
+
+
+def test_a_version_is_the_time_or_above_any_that_was_seen_and_never_one_that_is_refused() -> None:
+    assert next_version(known(OLD, OLD), 1_760_000_000_000) == 1_760_000_000_000
+    assert next_version(KnownRules(None, None, {}, VERSION_MAX - 1), 5) == VERSION_MAX
+    for seen, now_ms in ((VERSION_MAX, 5), (5, VERSION_MAX + 1)):
+        with pytest.raises(OperatorError, match="clock right"):
+            next_version(KnownRules(None, None, {}, seen), now_ms)
+
+
+def test_a_producer_without_a_plan_routes_no_ids_in_a_log_that_has_records() -> None:
+    assert producers_id_partitions(None, 5, lambda: False) == 5
+    assert producers_id_partitions(OLD, 12, lambda: True) == 8
+    with pytest.raises(OperatorError, match="start a worker"):
+        producers_id_partitions(None, 5, lambda: True)
+
+
+def test_a_plan_gets_the_rules_that_it_lacks_and_never_older_ones_or_another_routing() -> None:
+    assert is_missing(None, OLD)
+    assert is_missing(OLD, NEW)
+    assert not is_missing(NEW, OLD)
+    assert not is_missing(OLD, OLD)
+    assert not is_missing(None, CountingRules(1))
+    assert not is_missing(OLD, CountingRules(2, id_partitions=9))
 
 
 def test_shards_that_count_by_older_rules_or_by_none_are_told() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ class StillClock:
 class Owner:
     def __init__(self, *partitions: int) -> None:
         rules = CountingRules(version=7)
-        self.owned = {p: OwnedShard(Shard(p, rules=rules), 0) for p in partitions}
+        self.owned = {p: OwnedShard(Shard(p, rules=rules), 0, 1) for p in partitions}
 
 
 class Control:
@@ -46,7 +47,12 @@ class Control:
         self.appended.append((topic, kind, value))
 
 
-def leader(owner: Any, control: Control, passes: list[Rolled | Exception]) -> Leader:
+def leader(
+    owner: Any,
+    control: Control,
+    passes: list[Rolled | Exception],
+    keep_plan: Callable[[CountingRules], None] = lambda _: None,
+) -> Leader:
     def roll_up() -> Rolled:
         result = passes.pop(0) if passes else Rolled()
         if isinstance(result, Exception):
@@ -54,11 +60,11 @@ def leader(owner: Any, control: Control, passes: list[Rolled | Exception]) -> Le
         return result
 
     settings = Settings(heartbeat_interval_s=0.1, rollup_interval_s=0.1, config=None)
-    return Leader(owner, control, roll_up, StillClock(), settings)
+    return Leader(owner, control, roll_up, keep_plan, clock=StillClock(), settings=settings)
 
 
 async def run_until(duty: Any, is_done: Any) -> None:
-    task = asyncio.create_task(duty)
+    task = duty if isinstance(duty, asyncio.Task) else asyncio.create_task(duty)
     try:
         async with asyncio.timeout(10):
             while not is_done():
@@ -111,8 +117,47 @@ async def test_a_pass_that_fails_does_not_end_the_rollups(
     assert "family likes was not rolled up" in caplog.text
 
 
-async def test_rules_are_repeated_as_partition_0_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.leader.RULES_INTERVAL_S", 0.05)
-    control = Control()
-    await run_until(leader(Owner(0), control, []).repeat_rules(), lambda: control.appended)
-    assert control.appended[0][1:] == ("rules", CountingRules(version=7).bytes)
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be repeated soon after the start is repeated at once; the hour stays an hour."""
+    monkeypatch.setattr("pipeline.leader.RULES_RETRY_S", 0.01)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_rules_are_repeated_soon_as_partition_0_has_them_and_then_by_the_hour() -> None:
+    control, planned = Control(), list[CountingRules]()
+    duty = leader(Owner(0), control, [], planned.append).repeat_rules()
+    await run_until(duty, lambda: control.appended)
+    rules = CountingRules(version=7)
+    assert planned == [rules]
+    assert control.appended == [("tally.increments", "rules", rules.bytes)]
+
+    again = asyncio.create_task(leader(Owner(0), control, []).repeat_rules())
+    await asyncio.sleep(0.3)
+    again.cancel()
+    assert len(control.appended) == 2
+
+
+@pytest.mark.usefixtures("soon")
+async def test_rules_that_could_not_be_repeated_are_repeated_again_soon() -> None:
+    control = Control(failures=1)
+    asked: list[CountingRules] = []
+
+    def keep_plan(rules: CountingRules) -> None:
+        asked.append(rules)
+        if len(asked) == 1:
+            raise TryAgainError("Kafka is away")
+
+    duty = leader(Owner(0), control, [], keep_plan).repeat_rules()
+    await run_until(duty, lambda: control.appended)
+    assert (len(asked), control.asked) == (3, 2)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_who_comes_to_lead_later_repeats_the_rules_soon() -> None:
+    owner, control = Owner(1), Control()
+    task = asyncio.create_task(leader(owner, control, []).repeat_rules())
+    await asyncio.sleep(0.1)
+    assert control.asked == 0
+    owner.owned = Owner(0).owned
+    await run_until(task, lambda: control.appended)

@@ -88,13 +88,25 @@ def test_a_pass_over_many_days_records_each_when_it_is_done() -> None:
 def test_a_day_is_recorded_as_final_before_it_may_ever_be_dropped() -> None:
     progress = Progress(flushed={0: FAR_MS}, rolled={})
     present = {"1m": {DAY: 1}, "1h": {}, "1d": {}}
-    operations, rolled = play({ReadProgress: progress, CountOpen: [], ReadDays: Days(0, present)})  # type: ignore[arg-type]  # a dict's key is not narrowed to its literals
+    fresh = Days(FAR_MS, present)  # type: ignore[arg-type]  # a dict's key is not narrowed to its literals
+    operations, rolled = play({ReadProgress: progress, CountOpen: [], ReadDays: fresh})
     assert operations[-1] == ConfirmFinal("1d", [DAY], 1)
     assert rolled.dropped == []
-    known = Days(0, present, {("1d", DAY): 0})  # type: ignore[arg-type]  # as above
+    known = Days(FAR_MS, present, {("1d", DAY): 0})  # type: ignore[arg-type]  # as above
     operations, rolled = play({ReadProgress: progress, CountOpen: [], ReadDays: known})
     assert operations[-1] == Drop("1m", DAY)
     assert rolled.dropped == [Drop("1m", DAY)]
+
+
+def test_a_log_whose_clock_jumped_ahead_drops_nothing_before_clickhouse_is_there_too() -> None:
+    present = {"1m": {DAY: 1}, "1h": {DAY: 1}, "1d": {date(2026, 3, 1): 1}}
+    final = {("1d", DAY): 0}
+    progress = Progress(flushed={0: FAR_MS + 10_000 * 86_400_000}, rolled={})
+    kept_until_ms = END_MS + 7 * 86_400_000
+    for now_ms, dropped in ((kept_until_ms - 1, []), (kept_until_ms, [Drop("1m", DAY)])):
+        days = Days(now_ms, present, final)  # type: ignore[arg-type]  # as above
+        _, rolled = play({ReadProgress: progress, CountOpen: [], ReadDays: days})
+        assert rolled.dropped == dropped
 
 
 def test_nothing_goes_while_a_partition_has_no_position() -> None:

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from pipeline.errors import BadInputError
-from pipeline.rules import CountingRules, FamilyRules, counting_rules, parse_rules
+from pipeline.rules import (
+    VERSION_MAX,
+    CountingRules,
+    FamilyRules,
+    counting_rules,
+    parse_rules,
+)
 from schemas.families import Families, parse_families
 
 
@@ -42,6 +48,13 @@ def test_fields_of_a_later_version_are_ignored() -> None:
 def test_what_is_no_set_of_rules_is_refused(value: bytes) -> None:
     with pytest.raises(BadInputError, match="not counting rules"):
         parse_rules(value)
+
+
+@pytest.mark.parametrize("version", [VERSION_MAX + 1, 2**53, 2**63, 2**64, 2**200])
+def test_a_version_that_applying_could_never_go_above_is_refused(version: int) -> None:
+    with pytest.raises(BadInputError, match=r"not counting rules: .*version"):
+        parse_rules(b'{"version": %d}' % version)
+    assert parse_rules(b'{"version": %d}' % VERSION_MAX).version == VERSION_MAX
 
 
 def test_the_greater_version_supersedes_and_of_equal_versions_the_greater_bytes() -> None:
