@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.checkpoint import Checkpointer
     from pipeline.clock import Clock
     from pipeline.rollup.steps import Rolled
+    from pipeline.rules import CountingRules
     from pipeline.shard import Shard
     from schemas.settings import Settings
 
@@ -33,6 +34,9 @@ LEADERS_PARTITION = 0
 RULES_INTERVAL_S = 3600.0
 """How often the rules are repeated, so that a build which begins in the middle of the log soon
 comes upon them, and long before retention takes the last ones away."""
+
+RULES_RETRY_S = 10.0
+"""How soon after its start a leader repeats them first, and how soon again where it could not."""
 
 
 class ControlLog(Protocol):
@@ -48,7 +52,8 @@ class Leader:
     """Does its duties for ever, while it leads. Owned by one event loop.
 
     A server that is away is asked again at the next turn; anything else that is raised ends the
-    worker. `roll_up` is one pass of the rollup; it blocks, and is called in a thread.
+    worker. `roll_up` is one pass of the rollup, `keep_plan` writes rules to the producers' plan if
+    they are missing there; both block, and are called in a thread.
     """
 
     def __init__(
@@ -56,12 +61,15 @@ class Leader:
         checkpointer: Checkpointer,
         control: ControlLog,
         roll_up: Callable[[], Rolled],
+        keep_plan: Callable[[CountingRules], None],
+        *,
         clock: Clock,
         settings: Settings,
     ) -> None:
         self._checkpointer = checkpointer
         self._control = control
         self._roll_up = roll_up
+        self._keep_plan = keep_plan
         self._clock = clock
         self._settings = settings
 
@@ -74,12 +82,16 @@ class Leader:
                 await self._append(HEARTBEAT_KIND, value)
 
     async def repeat_rules(self) -> None:
-        """The rules that partition 0 is counted by, into every partition."""
+        """The rules that partition 0 is counted by, into the plan and into every partition.
+
+        Soon after it leads, then by the hour: producers choose partitions for ids by the plan, so
+        one that was lost must not be missing for long.
+        """
+        done = False
         while True:
-            await asyncio.sleep(RULES_INTERVAL_S)
+            await asyncio.sleep(RULES_INTERVAL_S if done else RULES_RETRY_S)
             shard = self._leading()
-            if shard is not None and shard.rules.version:
-                await self._append(RULES_KIND, shard.rules.bytes)
+            done = shard is not None and await self._repeat(shard.rules)
 
     async def roll_up(self) -> None:
         """Passes of the rollup, each after a pause that grows with what it takes."""
@@ -103,8 +115,21 @@ class Leader:
         owned = self._checkpointer.owned.get(LEADERS_PARTITION)
         return None if owned is None else owned.shard
 
-    async def _append(self, kind: str, value: bytes) -> None:
+    async def _repeat(self, rules: CountingRules) -> bool:
+        """Whether there were rules to repeat, and they are where they belong."""
+        if not rules.version:
+            return False
+        try:
+            await asyncio.to_thread(self._keep_plan, rules)
+        except TallyError as error:
+            log.warning("%s; trying again", error)
+            return False
+        return await self._append(RULES_KIND, rules.bytes)
+
+    async def _append(self, kind: str, value: bytes) -> bool:
         try:
             await self._control.append_control(topics.INCREMENTS, kind, value)
         except TallyError as error:
             log.warning("%s; trying again", error)
+            return False
+        return True

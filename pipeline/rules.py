@@ -27,11 +27,15 @@ RULES_KIND = "rules"
 EARLINESS_MS = 300_000
 """How far `at` may be ahead of log time, in any family."""
 
+VERSION_MAX = 4_102_444_800_000
+"""Versions are times in milliseconds; one after the year 2099 is nobody's, and is refused. Were it
+taken, whoever applies rules next would have to go above it, and in the end above any bound."""
+
 
 # Bounds far above any sense, so that no arithmetic on times can overflow.
 DurationMs = Annotated[int, msgspec.Meta(ge=0, le=36_500 * 86_400_000)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
-Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Version = Annotated[int, msgspec.Meta(ge=0)]
 Partitions = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
@@ -121,8 +125,13 @@ def parse_rules(value: bytes) -> CountingRules:
     """The rules in a rules record. Raises BadInputError for what is none."""
     try:
         document = msgspec.json.decode(value, type=_Document)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"not counting rules: {error}") from error
+    if document.version > VERSION_MAX:
+        raise BadInputError(
+            f"not counting rules: version {document.version} is above {VERSION_MAX}, the greatest "
+            "there may be"
+        )
     return CountingRules(
         document.version,
         document.default,

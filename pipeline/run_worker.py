@@ -31,7 +31,7 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
         logging.getLogger(repeats_what_is_raised).setLevel(logging.ERROR)
     new = prepare(settings, clock)
     if new is not None:
-        log.info("rules %d are in the log now (%s)", new.rules.version, new.changes)
+        log.info("%s", new.line())
     app = build_app(settings, clock)
     # What is loaded by now stays. Looking at it again each time, the collector would take a good
     # part of the time that counting takes.

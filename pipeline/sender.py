@@ -32,7 +32,8 @@ class Sender:
     """
 
     def __init__(self, kafka: str) -> None:
-        """Connects. Raises OperatorError when nobody has made the topic."""
+        """Connects. Raises OperatorError when nobody has made the topic, or where it cannot be
+        known to which partitions ids were sent before."""
         self.unknown = 0
         self._kafka = kafka
         self._producer = Producer(
@@ -53,7 +54,9 @@ class Sender:
                 "(`tally up` runs one)"
             )
         plan = shard_plan.planned_rules(kafka)
-        self._id_partitions = shard_plan.id_partitions(plan, self._partitions)
+        self._id_partitions = shard_plan.producers_id_partitions(
+            plan, self._partitions, lambda: shard_plan.has_records(kafka, self._partitions)
+        )
 
     def send_lines(self, lines: Sequence[bytes], columns: pa.Table) -> None:
         """Send lines as they are; row i of `columns` is what the decoder read in line i."""

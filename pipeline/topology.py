@@ -24,6 +24,7 @@ import mode
 from pipeline import bulk, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
+from pipeline.control.shard_plan import keep_plan_with
 from pipeline.group import Group
 from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
@@ -86,8 +87,16 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     pace = Pace(clock, settings.flush_interval_s, settings.checkpoint_interval_s)
     pulse = Pulse(checkpointer, group, room, pace)
     sink.watch(pulse.on_progress)
+    changelog.watch(pulse.on_progress)
     worker = Worker(checkpointer, recovery, room)
-    leader = Leader(checkpointer, changelog, roll_up_with(settings, clock), clock, settings)
+    leader = Leader(
+        checkpointer,
+        changelog,
+        roll_up_with(settings, clock),
+        keep_plan_with(settings.kafka, clock),
+        clock=clock,
+        settings=settings,
+    )
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
         await changelog.start()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.control.apply_rules import RulesInLog
     from pipeline.control.known_rules import KnownRules
     from pipeline.control.rules_diff import Difference
+    from pipeline.control.stored_retention import StoredRetention
     from schemas.settings import Settings
 
 
@@ -87,23 +88,31 @@ def _apply(settings: "Settings", file: Path, note: str, wait_s: float, *, json: 
     from pipeline.rules import counting_rules  # noqa: PLC0415
     from schemas.families import load_families  # noqa: PLC0415
 
-    wanted = counting_rules(load_families(file))
+    families = load_families(file)
+    wanted = counting_rules(families)
     make_tables_and_topics(settings)
-    with _rules_in_log(settings) as in_log:
+    with _known_to_servers(settings) as (in_log, stored):
         known = in_log.known()
         newest = known.newest
         found = _differences(known, file)
         is_new = newest is None or bool(found) or not known.is_whole
         applied = in_log.apply(wanted, known, note or f"from {file}") if is_new else newest
         version = applied.version if applied else 0
+        found_kept = stored.differences(families)
+        is_stored = stored.store(families)
         behind = wait_for_shards(in_log, version, wait_s, SystemClock()) if is_new else []
     if json:
-        document = {"applied": is_new, "version": version, "waiting_for": behind}
+        document = {"applied": is_new or is_stored, "version": version, "waiting_for": behind}
+        found += found_kept
         print_json({**document, "differences": [each._asdict() for each in found]})
         return
     out = console()
+    if is_stored:
+        out.print(f"the retention of {file} holds from the next rollup on")
+        _print_differences(found_kept)
     if not is_new:
-        out.print(f"nothing to apply: the log has the rules of {file} (version {version})")
+        nothing = "no counting rules to apply" if is_stored else "nothing to apply"
+        out.print(f"{nothing}: the log has the rules of {file} (version {version})")
         return
     out.print(f"applied {file} as version {version}")
     _print_differences(found)
@@ -118,21 +127,27 @@ def _apply(settings: "Settings", file: Path, note: str, wait_s: float, *, json: 
 
 
 def _show(settings: "Settings", *, json: bool) -> None:
-    from pipeline.control.rules_diff import settings_of  # noqa: PLC0415 - brings pydantic
+    from pipeline.control.kept import retention_settings  # noqa: PLC0415 - brings pydantic
+    from pipeline.control.rules_diff import settings_of  # noqa: PLC0415
+    from schemas.families import load_families  # noqa: PLC0415
 
-    with _rules_in_log(settings) as in_log:
+    with _known_to_servers(settings) as (in_log, stored):
         known = in_log.known()
         partitions = in_log.partitions()
-    found = _differences(known, settings.config)
+        kept = retention_settings(stored.holding())
+        found = _differences(known, settings.config)
+        if settings.config:
+            found += stored.differences(load_families(settings.config))
     if json:
-        print_json(_document(known, partitions, settings.config, found))
+        document = _document(known, partitions, settings.config, found)
+        print_json({**document, "retention": kept})
         return
     out, newest = console(), known.newest
     if newest is None:
         out.print("no rules were applied yet: the defaults hold")
         return
     out.print(_headline(known))
-    for name, value in settings_of(newest).items():
+    for name, value in {**settings_of(newest), **kept}.items():
         out.print(f"  {printable(name)} = {value}")
     behind = known.shards_not_at(newest.version, partitions)
     if behind:
@@ -195,9 +210,11 @@ def _print_differences(found: "list[Difference]") -> None:
 
 
 @contextlib.contextmanager
-def _rules_in_log(settings: "Settings") -> "Iterator[RulesInLog]":
+def _known_to_servers(settings: "Settings") -> "Iterator[tuple[RulesInLog, StoredRetention]]":
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
+    from pipeline.control.stored_retention import StoredRetention  # noqa: PLC0415
 
     with contextlib.closing(connect(settings.clickhouse)) as client:
-        yield RulesInLog(settings, client, SystemClock())
+        clock = SystemClock()
+        yield RulesInLog(settings, client, clock), StoredRetention(client, clock)

@@ -20,7 +20,7 @@ from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.rules_diff import differences, in_one_line
 from pipeline.control.shard_plan import RULES_KEY, id_partitions
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.rules import RULES_KIND, CountingRules
+from pipeline.rules import RULES_KIND, VERSION_MAX, CountingRules
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
@@ -61,11 +61,14 @@ class RulesInLog:
         return counts[topics.INCREMENTS]
 
     def apply(self, wanted: CountingRules, known: KnownRules, note: str) -> CountingRules:
-        """Make `wanted` hold from now on, and return it with the version it got."""
+        """Make `wanted` hold from now on, and return it with the version it got.
+
+        Raises OperatorError, before anything is written, where no version is left for it.
+        """
         now_ms = self._clock.now_ms()
         rules = replace(
             wanted,
-            version=max(known.greatest_version + 1, now_ms),
+            version=next_version(known, now_ms),
             id_partitions=id_partitions(known.planned or known.newest, self.partitions()),
         )
         plan = LogRecord(topics.SHARD_PLAN, 0, rules.bytes, RULES_KEY)
@@ -118,6 +121,21 @@ class RulesInLog:
                 "the rules are in every partition, but ClickHouse did not take their row; apply "
                 f"them again: {error}"
             ) from error
+
+
+def next_version(known: KnownRules, now_ms: int) -> int:
+    """The version of rules that are applied now: the time, or above any that was seen. Pure.
+
+    Raises OperatorError where that would be one that every reader refuses.
+    """
+    version = max(known.greatest_version + 1, now_ms)
+    if version > VERSION_MAX:
+        raise OperatorError(
+            f"rules cannot have version {version}, since {VERSION_MAX} is the greatest there may "
+            "be: set this machine's clock right; if it is, somebody wrote rules of a false version "
+            "into the log, and only a log that is made anew can have others"
+        )
+    return version
 
 
 def what_to_apply(

@@ -12,6 +12,7 @@ from pipeline import topics
 from pipeline.clickhouse import connect
 from pipeline.control.apply_rules import RulesInLog, what_to_apply
 from pipeline.control.rules_diff import differences, in_one_line
+from pipeline.control.stored_retention import StoredRetention, settle_retention
 from pipeline.errors import TryAgainError
 from pipeline.rules import counting_rules
 from schemas.families import load_families
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
+    from pipeline.control.rules_diff import Difference
     from pipeline.rules import CountingRules
     from schemas.settings import Settings
 
@@ -34,10 +36,17 @@ _RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NewRules:
-    """Rules that were just put into the log; `changes` says, in words, what is new in them."""
+    """What was just put into the log or, if only retention is new, stored; `changes` says, in
+    words, what is new in it."""
 
-    rules: CountingRules
+    rules: CountingRules | None
     changes: str
+
+    def line(self) -> str:
+        """For people who read a worker's output."""
+        if self.rules is None:
+            return f"the retention of the file holds now ({self.changes})"
+        return f"rules {self.rules.version} are in the log now ({self.changes})"
 
 
 def prepare(
@@ -47,14 +56,23 @@ def prepare(
     overrule: bool = False,
     patience_s: float = SERVERS_TIMEOUT_S,
 ) -> NewRules | None:
-    """Make what is missing; returns the rules that had to be put into the log, if any.
+    """Make what is missing; returns the rules that had to be applied, if any.
 
     Waits so long for Kafka and ClickHouse to come up; raises TryAgainError when they do not.
     Raises OperatorError when somebody must act: also when the families' file has other counting
-    rules than the log, unless the file may overrule it.
+    rules than the log, unless the file may overrule it. A file with another retention than the one
+    that holds is warned of, and else does the same.
     """
     _patiently(clock, patience_s, lambda: make_tables_and_topics(settings))
-    return _patiently(clock, patience_s, lambda: _ensure_rules(settings, clock, overrule=overrule))
+    new = _patiently(clock, patience_s, lambda: _ensure_rules(settings, clock, overrule=overrule))
+    # Not before the rules: a file that is refused changes nothing.
+    kept = _patiently(
+        clock, patience_s, lambda: _ensure_retention(settings, clock, overrule=overrule)
+    )
+    if not kept:
+        return new
+    changes = in_one_line(kept)
+    return NewRules(new.rules, f"{new.changes}; {changes}") if new else NewRules(None, changes)
 
 
 def make_tables_and_topics(settings: Settings) -> None:
@@ -82,6 +100,15 @@ def _ensure_rules(settings: Settings, clock: Clock, *, overrule: bool) -> NewRul
         # Another worker may have applied another file at the same moment; one of the two refuses.
         what_to_apply(rules_in_log.known(), wanted, overrule=overrule, file=str(file))
     return NewRules(applied, changes)
+
+
+def _ensure_retention(settings: Settings, clock: Clock, *, overrule: bool) -> list[Difference]:
+    file = settings.config
+    if file is None:
+        return []
+    with contextlib.closing(connect(settings.clickhouse)) as client:
+        stored = StoredRetention(client, clock)
+        return settle_retention(stored, load_families(file), file, overrule=overrule)
 
 
 def _patiently(clock: Clock, patience_s: float, step: Callable[[], T]) -> T:

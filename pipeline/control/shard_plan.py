@@ -7,12 +7,20 @@ take that number away, and is read whole, which is a matter of milliseconds.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from pipeline import topics
+from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.errors import BadInputError, OperatorError, TryAgainError
 from pipeline.groupless import groupless_consumer, partition_ends, value_of
 from pipeline.rules import CountingRules, parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.clock import Clock
 
 RULES_KEY = b"rules"
 
@@ -46,6 +54,59 @@ def id_partitions(known: CountingRules | None, partitions: int) -> int:
     """
     fixed = known.id_partitions if known else 0
     return min(fixed, partitions) if fixed else partitions
+
+
+def producers_id_partitions(
+    planned: CountingRules | None, partitions: int, has_records: Callable[[], bool]
+) -> int:
+    """How many partitions a producer routes ids by, which must be what those before it did.
+
+    Raises OperatorError where that cannot be known: the log has records, and may have grown since
+    they were sent, but there is no plan. `has_records` is asked only if there is none.
+    """
+    if planned is None and has_records():
+        raise OperatorError(
+            f"topic {topics.INCREMENTS} has records, but {topics.SHARD_PLAN} does not say by how "
+            "many partitions their ids were routed: start a worker, which puts that right"
+        )
+    return id_partitions(planned, partitions)
+
+
+def is_missing(planned: CountingRules | None, rules: CountingRules) -> bool:
+    """Whether a plan that has `planned` should have `rules`. Pure.
+
+    Never older ones than it has, since compaction would leave these alone; and none that route ids
+    by another number of partitions, or do not say by which: only applying decides that.
+    """
+    if planned is None:
+        return bool(rules.id_partitions)
+    return rules.id_partitions == planned.id_partitions and rules.supersedes(planned)
+
+
+def keep_plan_with(kafka: str, clock: Clock) -> Callable[[CountingRules], None]:
+    """What writes rules to the plan if it has none, or older ones. Blocks.
+
+    Raises TryAgainError when Kafka is away, OperatorError when the plan cannot be read.
+    """
+
+    def keep_plan(rules: CountingRules) -> None:
+        if is_missing(planned_rules(kafka), rules):
+            record = LogRecord(topics.SHARD_PLAN, 0, rules.bytes, RULES_KEY)
+            write_records(kafka, [record], clock)
+
+    return keep_plan
+
+
+def has_records(kafka: str, partitions: int) -> bool:
+    """Whether the increments have, or once had, a record. Blocks; raises TryAgainError."""
+    consumer = groupless_consumer(kafka)
+    try:
+        return any(
+            partition_ends(consumer, topics.INCREMENTS, partition)[1] > 0
+            for partition in range(partitions)
+        )
+    finally:
+        consumer.close()
 
 
 def _parsed(value: bytes) -> CountingRules:

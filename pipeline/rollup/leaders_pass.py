@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 
 from pipeline import topics
 from pipeline.clickhouse import connect
+from pipeline.control.stored_retention import StoredRetention
 from pipeline.rollup.rollup import Rollup
-from schemas.families import load_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +27,9 @@ def roll_up_with(settings: Settings, clock: Clock) -> Callable[[], Rolled]:
     """A pass of the rollup. It blocks; raises TryAgainError when a server is away.
 
     Kafka is asked each time how many partitions there are: a day is over only when it is over in
-    every one of them, those included that were made a moment ago. Raises OperatorError at once for
-    a families' file that cannot be read, since retention is in it.
+    every one of them, those included that were made a moment ago. So is ClickHouse for the
+    retention: what goes must not depend on which worker leads, nor on the file it started with.
     """
-    families = load_families(settings.config)
 
     def roll_up() -> Rolled:
         admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
@@ -41,7 +40,7 @@ def roll_up_with(settings: Settings, clock: Clock) -> Callable[[], Rolled]:
                 client,
                 settings.build,
                 settings.replica,
-                families,
+                StoredRetention(client, clock).holding(),
                 clock,
                 longest_query_s=settings.longest_query_s,
             ).run(partitions)

@@ -1,8 +1,9 @@
 """What may go: cells that are rolled up for good and older than anybody wants to see them. Pure.
 
 Ages go by log time, the least over all partitions, so a shard that was paused for a week keeps a
-week's cells from being dropped. A partition of a table goes as a whole when the retention of every
-family is over; before that, rows of families that keep less are deleted from it.
+week's cells from being dropped; and by ClickHouse's clock where that is behind it, so a broker's
+clock that jumps ahead drops nothing. A partition of a table goes as a whole when the retention of
+every family is over; before that, rows of families that keep less are deleted from it.
 """
 
 from __future__ import annotations
