@@ -238,7 +238,7 @@ def test_after_the_rules_were_widened_a_late_event_is_counted_in_its_old_window(
         timeout_s=PATIENCE_S,
         poll_s=0.5,
     )
-    rules = {"version": 2**52, "families": {"widened": {"lateness_ms": 7 * DAY_MS}}}
+    rules = {"version": 4_000_000_000_000, "families": {"widened": {"lateness_ms": 7 * DAY_MS}}}
     send(tally, json.dumps(rules).encode(), {"tally-kind": "rules"})
     assert ask_json(tally, "dead-letters", "--retry", "--waiting", *only)["sent"] == 1
     tally.wait_for(
