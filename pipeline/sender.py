@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline import topics
 from pipeline.control import shard_plan
-from pipeline.errors import OperatorError, TryAgainError
+from pipeline.errors import TryAgainError
 from pipeline.sharding import counter_partition, id_partition
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 
@@ -46,13 +46,7 @@ class Sender:
                 "log_level": 0,
             }
         )
-        counts = topics.partition_counts(topics.admin_client(kafka), kafka)
-        self._partitions = counts.get(topics.INCREMENTS, 0)
-        if not self._partitions:
-            raise OperatorError(
-                f"topic {topics.INCREMENTS} does not exist yet; start a worker first "
-                "(`tally up` runs one)"
-            )
+        self._partitions = topics.made_partitions(kafka)
         plan = shard_plan.planned_rules(kafka)
         self._id_partitions = shard_plan.producers_id_partitions(
             plan, self._partitions, lambda: shard_plan.has_records(kafka, self._partitions)

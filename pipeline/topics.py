@@ -85,6 +85,21 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
     _check_log_append_time(admin)
 
 
+def increments_partitions(kafka: str) -> int:
+    """How many partitions the log has now, 0 for none. Blocks; raises TryAgainError."""
+    return partition_counts(admin_client(kafka), kafka).get(INCREMENTS, 0)
+
+
+def made_partitions(kafka: str) -> int:
+    """How many partitions the log has. Blocks; raises OperatorError when nobody has made it."""
+    partitions = increments_partitions(kafka)
+    if not partitions:
+        raise OperatorError(
+            f"topic {INCREMENTS} does not exist yet; start a worker first (`tally up` runs one)"
+        )
+    return partitions
+
+
 def partition_counts(admin: AdminClient, kafka: str) -> Mapping[str, int]:
     """How many partitions each topic has. Blocks; raises TryAgainError when Kafka is away."""
     try:

@@ -52,13 +52,7 @@ class RulesInLog:
 
     def partitions(self) -> int:
         """How many partitions the log has. Raises OperatorError when there is none."""
-        counts = topics.partition_counts(topics.admin_client(self._kafka), self._kafka)
-        if topics.INCREMENTS not in counts:
-            raise OperatorError(
-                f"topic {topics.INCREMENTS} does not exist yet; start a worker first "
-                "(`tally up` runs one)"
-            )
-        return counts[topics.INCREMENTS]
+        return topics.made_partitions(self._kafka)
 
     def apply(self, wanted: CountingRules, known: KnownRules, note: str) -> CountingRules:
         """Make `wanted` hold from now on, and return it with the version it got.

@@ -10,6 +10,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.errors import TryAgainError
 from pipeline.letters.letter import LetterKey
+from pipeline.reads.cell_sql import BUILD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +129,7 @@ _ALL = LetterFilter()
 
 def _where(wanted: LetterFilter) -> str:
     """Conditions with bound parameters: nothing that anybody typed becomes a part of a query."""
-    conditions = ["build = (SELECT argMax(build, declaration) FROM tally.builds)"]
+    conditions = [BUILD]
     if wanted.reason is not None:
         conditions.append("positionCaseInsensitiveUTF8(letters.reason, {reason:String}) > 0")
     if wanted.shard is not None:

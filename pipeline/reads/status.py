@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from pipeline import topics
 from pipeline.caps import spill_counter
@@ -63,8 +62,7 @@ def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -
 
 def log_ends(kafka: str) -> dict[int, int]:
     """The next offset of every partition of the increments. Blocks; raises TryAgainError."""
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    count = topics.partition_counts(admin, kafka).get(topics.INCREMENTS, 0)
+    count = topics.increments_partitions(kafka)
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "tally-status", "log_level": 0})
     try:
         return {

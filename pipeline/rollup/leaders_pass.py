@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka.admin import AdminClient
-
 from pipeline import topics
 from pipeline.clickhouse import connect
 from pipeline.control.stored_retention import StoredRetention
@@ -32,8 +30,7 @@ def roll_up_with(settings: Settings, clock: Clock) -> Callable[[], Rolled]:
     """
 
     def roll_up() -> Rolled:
-        admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
-        partitions = topics.partition_counts(admin, settings.kafka).get(topics.INCREMENTS, 0)
+        partitions = topics.increments_partitions(settings.kafka)
         client = connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             return Rollup(
