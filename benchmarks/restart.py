@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 TOPIC = "tally.increments"
 PARTITIONS = 8
 ROWS_PER_FRAME = 5_000
-SLOT_S = 600
-FILL_S_MAX = 60
+SLOT_S = 60
+FILL_S_MAX = 45
 """Filling begins only if so much of the current slot is left, so that all cells share it."""
 
 TIMEOUT_S = 300

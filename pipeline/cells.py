@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Int64Column: TypeAlias = NDArray[np.int64]
 
-SLOT_MS = 600_000
+SLOT_MS = 60_000
 WINDOW_MS = 60_000
 assert SLOT_MS % WINDOW_MS == 0
 

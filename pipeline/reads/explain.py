@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.cells import SLOT_MS
 from pipeline.reads import cell_sql, spans
 from pipeline.reads.sums import forgotten_ms, read_sums
 from pipeline.reads.taking import Window, remarks, total
@@ -15,6 +14,9 @@ from pipeline.reads.taking import Window, remarks, total
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads
     from pipeline.reads.taking import Values
+
+LATE_S = 600
+"""From how long after its window, by log time, what came is called late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _minutes(reads: Reads, counter: str, span: spans.Span | None) -> dict[tuple[
         f"WHERE {cell_sql.BUILD} AND counter = {{counter:String}} AND {within} "
         "GROUP BY region, window, slot, replica, shard"
     )
-    late = f"window + {SLOT_MS // 1000} < slot"
+    late = f"window + {LATE_S} < slot"
     columns = [
         *("shard", "replica", "sum(p)", "sum(n)", "count()"),
         *(_text("min(window)"), _text("max(window)")),

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS tally.cells_1m
     counter    String COMMENT 'What is counted: family:key',
     region     LowCardinality(String) COMMENT 'Where it happened; empty when unknown',
     window     DateTime('UTC') COMMENT 'The minute it happened in',
-    slot       DateTime('UTC') COMMENT 'The ten minutes of log time in which the cell could change',
+    slot       DateTime('UTC') COMMENT 'The minute of log time in which the cell could change',
     replica    LowCardinality(String) COMMENT 'The cluster that counted it',
     shard      UInt32 COMMENT 'The partition that saw it',
     p          SimpleAggregateFunction(max, Int64) COMMENT 'Everything added',

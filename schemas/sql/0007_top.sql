@@ -1,6 +1,6 @@
 -- A sliding hour and a sliding day: minutes are summed, since the clock's own hour holds one minute
--- when it has just begun. A row may lie at most 5 minutes ahead of its log time and a slot lasts 10
--- minutes, so no slot older than 15 minutes before the first minute is needed, and old parts are
+-- when it has just begun. A row may lie at most 5 minutes ahead of its log time and a slot lasts one,
+-- so no slot older than 6 minutes before the first minute is needed, and old parts are
 -- left alone. What spilled (a counter without a key) is no counter that could lead.
 
 CREATE OR REPLACE VIEW tally.top_last_hour
@@ -23,7 +23,7 @@ FROM
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
         WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
-            AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 15 MINUTE
+            AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, counter
     )
@@ -33,7 +33,7 @@ FROM
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
         WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
-            AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 15 MINUTE
+            AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, region, counter
     )
@@ -62,7 +62,7 @@ FROM
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
         WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
-            AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 15 MINUTE
+            AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, counter
     )
@@ -72,7 +72,7 @@ FROM
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
         WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
-            AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 15 MINUTE
+            AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, region, counter
     )

@@ -74,7 +74,7 @@ def filled(client: Client, days: int) -> Site:
     cells = []
     for number, at_s in enumerate(range(seconds(TODAY - timedelta(days)), NOW_S, 25 * 60)):
         window_s, shard = at_s - at_s % MINUTE_S, number % SHARDS
-        slot_s = at_s - at_s % SLOT_S + SLOT_S * {0: 3, 2: 1}.get(number % 10, 0)
+        slot_s = at_s - at_s % SLOT_S + SLOT_S * {0: 30, 2: 1}.get(number % 10, 0)
         region = "eu" if number % 3 else ""
         key = Cell(COUNTER, region, window_s, min(slot_s, NOW_S - NOW_S % SLOT_S), shard)
         cells.append((key, number + 1, number % 4))

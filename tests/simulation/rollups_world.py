@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.rollup.retention import Delete, Drop
 
-MINUTE_MS, SLOT_MS, HOUR_MS, DAY_MS = 60_000, 600_000, 3_600_000, 86_400_000
+MINUTE_MS, SLOT_MS, HOUR_MS, DAY_MS = 60_000, 60_000, 3_600_000, 86_400_000
 
 PN = tuple[int, int]
 NONE: PN = (0, 0)

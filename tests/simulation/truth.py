@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-SLOT_MS = 600_000
+SLOT_MS = 60_000
 WINDOW_MS = 60_000
 EARLY_MS = 300_000
 

@@ -53,7 +53,7 @@ def play(
 
 
 def test_positions_are_read_first_and_recorded_when_all_is_rolled_up() -> None:
-    open_ = Open({0: 600_000}, 600_000)
+    open_ = Open({0: 660_000}, 660_000)
     operations, rolled = play(
         {
             ReadProgress: Progress(flushed={0: 5_000_000}, rolled={0: 700_000}),
@@ -132,7 +132,7 @@ def test_a_refused_family_keeps_the_pass_from_recording_but_not_the_others_from_
 
 def test_only_slots_from_the_last_one_that_was_open_are_looked_at() -> None:
     progress = Progress(flushed={0: 1, 1: 1}, rolled={0: 1_250_000, 1: 9_999_999})
-    assert open_slots(progress, 2) == Open({0: 1_200_000, 1: 9_600_000}, 1_200_000)
+    assert open_slots(progress, 2) == Open({0: 1_200_000, 1: 9_960_000}, 1_200_000)
 
 
 def test_a_shard_that_was_never_rolled_up_is_open_from_its_first_slot_on() -> None:

@@ -14,7 +14,7 @@ from pipeline.rollup.steps import Rolled
 from schemas.families import Families
 
 REPLICA = "main"
-MINUTE_S, SLOT_S, HOUR_S, DAY_S = 60, 600, 3600, 86400
+MINUTE_S, SLOT_S, HOUR_S, DAY_S = 60, 60, 3600, 86400
 
 _COLUMNS = "build, counter, region, window, slot, replica, shard, p, n, duplicates, through"
 
