@@ -74,6 +74,19 @@ QUESTIONS = {
     "a family, top_last_day": (
         "SELECT * FROM tally.top_last_day WHERE family = 'hashtag' AND region = '*' LIMIT 10"
     ),
+    "a family, top_1h": (
+        "SELECT * FROM tally.top_1h WHERE family = 'hashtag' AND region = '*' LIMIT 10"
+    ),
+    "a family and region, top_1h": (
+        "SELECT * FROM tally.top_1h WHERE family = 'hashtag' AND region = 'eu' LIMIT 10"
+    ),
+    "a family, top_1d": (
+        "SELECT * FROM tally.top_1d WHERE family = 'hashtag' AND region = '*' LIMIT 10"
+    ),
+    "a family, top_by_window_1h, one window": (
+        "SELECT * FROM tally.top_by_window_1h WHERE family = 'hashtag' AND region = '*' "
+        "AND window = toStartOfHour(now('UTC')) - INTERVAL 3 HOUR LIMIT 10"
+    ),
     "one counter, total, with FINAL by hand": (
         "SELECT sum(p) - sum(n) FROM tally.cells_1m FINAL WHERE build = 1 "
         f"AND counter = '{COUNTER}'"

@@ -81,7 +81,7 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
 
 
 def _rows(columns: pa.Table) -> list[Row]:
-    names = ("offset", "row", "counter", "region", "at", "delta", "id")
+    names = ("offset", "row", "counter", "region", "at", "delta", "id", "member")
     return list(map(Row._make, zip(*(columns[name].to_pylist() for name in names), strict=True)))
 
 

@@ -55,8 +55,8 @@ class Fetch:
     """What one fetch of one partition brought.
 
     The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
-    range without a record hold none (compacted away, or markers of transactions). So one fetch's
-    `next_offset` is the `start` of the one that follows it, unless something was lost in between.
+    range without a record hold none (compacted away, aborted, or markers of transactions). So one
+    fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
     """
 
     start: int
@@ -79,6 +79,7 @@ class FetchSchema(faust.Schema[Any, Any]):
 def drain(result: FetchResult, tp: TP) -> Fetch | None:
     """Everything `result` still holds, or None if it is not to be used (paused, revoked, moved on).
 
+    What a transaction wrote that was aborted is left out, if the consumer reads what is committed.
     Raises CorruptRecordException when a batch's CRC does not fit; the consumer then fetches again.
     """
     if not result.check_assignment(tp) or not result.has_more():
@@ -93,7 +94,7 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         batch = batches.next_batch()
         if pending._check_crcs and not batch.validate_crc():
             raise CorruptRecordException(f"Invalid CRC - {tp}")
-        if not batch.is_control_batch:
+        if not _is_aborted(batch, pending) and not batch.is_control_batch:
             records.extend(records_of(batch, batches))
         next_offset = batch.next_offset
         last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
@@ -105,6 +106,16 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
     result._update_position()
     result._partition_records = None
     return Fetch(start, next_offset, _columns(tp.partition, records), first_batch, last_batch)
+
+
+def _is_aborted(batch: Any, pending: Any) -> bool:
+    """Whether its transaction was aborted. Batches are asked about in log order, markers too."""
+    if batch.producer_id is None:
+        return False
+    pending._consume_aborted_up_to(batch.base_offset)
+    if batch.is_control_batch and pending._contains_abort_marker(batch):
+        pending._aborted_producers.discard(batch.producer_id)
+    return batch.is_transactional and batch.producer_id in pending._aborted_producers
 
 
 def _columns(partition: int, records: list[Any]) -> Records:
@@ -119,7 +130,16 @@ def _columns(partition: int, records: list[Any]) -> Records:
 
 
 class BulkConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread, with fetches left whole."""
+    """Faust's consumer thread, with fetches left whole. It reads what is committed.
+
+    Whether a transaction was aborted is in the log, but after its records: so nothing is fetched
+    past the first transaction that is still open.
+    """
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"
+        return consumer
 
     async def _fetch_records(
         self,

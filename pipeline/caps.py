@@ -9,15 +9,15 @@ only when the position comes to them, so that every owner decides alike.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from pipeline.rules import CountingRules
@@ -26,6 +26,32 @@ if TYPE_CHECKING:
 def spill_counter(group: str) -> str:
     """The counter that stands for the rest of a family. No event can name it: its key is empty."""
     return f"{group}:"
+
+
+def is_sketched(counters: pa.ChunkedArray, rules: CountingRules) -> NDArray[np.bool_]:
+    """Which counters have no cells of their own, because their family is sketched."""
+    if not rules.has_sketched:
+        return np.zeros(len(counters), np.bool_)
+    encoded = counters.combine_chunks().dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    of_name = np.array([rules.of(name).sketched for name in names], np.bool_)
+    sketched: NDArray[np.bool_] = of_name[encoded.indices.to_numpy()]
+    return sketched
+
+
+def spill(rows: pa.Table, spilled: NDArray[np.bool_], rules: CountingRules) -> pa.Table:
+    """The rows with counter and region of those that spilled replaced by the family's rest."""
+    if not spilled.any():
+        return rows
+    encoded = rows["counter"].combine_chunks().dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    rest = pa.array([spill_counter(rules.group_of(name)) for name in names], pa.string())
+    where = pa.array(spilled)
+    counter = pc.if_else(where, rest.take(encoded.indices), rows["counter"])
+    region = pc.if_else(where, "", rows["region"])
+    for name, column in (("counter", counter), ("region", region)):
+        rows = rows.set_column(rows.column_names.index(name), name, column)
+    return rows
 
 
 class Opened:
@@ -37,24 +63,34 @@ class Opened:
 
     def recount(self, counters: Iterable[str], rules: CountingRules) -> None:
         """Begin anew with the counters of all open cells. Cells of the rest do not count."""
-        grouped = ((name, rules.group_of(name)) for name in counters)
-        self.counts = Counter(group for name, group in grouped if name != spill_counter(group))
+        self.counts = self._opening(counters, rules)
 
     def admit(
         self, counters: pa.ChunkedArray, fresh: NDArray[np.bool_], rules: CountingRules
     ) -> bool:
         """Count the new cells, those where `fresh` is true; False, counting none, if too many."""
-        if not rules.families:
-            return self._admit_groups({"": int(np.count_nonzero(fresh))}, rules)
-        names = compress(counters.to_pylist(), fresh.tolist()) if fresh.any() else ()
-        return self._admit_groups(Counter(map(rules.group_of, names)), rules)
+        if not fresh.any():
+            return True
+        names = counters.filter(pa.array(fresh))
+        if rules.families:
+            return self._admit_groups(self._opening(names.to_pylist(), rules), rules)
+        opening = len(names) - pc.sum(pc.equal(names, spill_counter(""))).as_py()
+        return self._admit_groups({"": opening}, rules)
+
+    def beyond(self, counters: Iterable[str], rules: CountingRules) -> list[bool]:
+        """Which of the new cells, in log order, are too many."""
+        counts, found = self.counts.copy(), []
+        for group in map(rules.group_of, counters):
+            counts[group] += 1
+            found.append(counts[group] > rules.cells_max(group))
+        return found
 
     def reach(
         self, counters: Mapping[str, str], known: Collection[str], rules: CountingRules
     ) -> bool:
         """As `admit`, where cells may be ahead: `counters` by cell key, `known` are in memory."""
         fresh = [key for key in counters if key in self.ahead or key not in known]
-        if not self._admit_groups(Counter(rules.group_of(counters[key]) for key in fresh), rules):
+        if not self._admit_groups(self._opening((counters[key] for key in fresh), rules), rules):
             return False
         self.ahead.difference_update(fresh)
         return True
@@ -66,6 +102,11 @@ class Opened:
             return False
         self.ahead.discard(key)
         return True
+
+    def _opening(self, counters: Iterable[str], rules: CountingRules) -> Counter[str]:
+        """How many cells each group would open. Cells of the rest do not count."""
+        grouped = ((name, rules.group_of(name)) for name in counters)
+        return Counter(group for name, group in grouped if name != spill_counter(group))
 
     def _admit_groups(self, opening: Mapping[str, int], rules: CountingRules) -> bool:
         if any(

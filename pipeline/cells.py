@@ -12,6 +12,7 @@ groups touch the index.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.caps import Opened
+from pipeline.caps import Opened, is_sketched, spill
 from schemas.events import DELTA_MAX
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pipeline.rules import CountingRules
 
     Int64Column: TypeAlias = NDArray[np.int64]
+    BoolColumn: TypeAlias = NDArray[np.bool_]
 
 SLOT_MS = 60_000
 WINDOW_MS = 60_000
@@ -49,6 +51,14 @@ ROW_COLUMNS = ("counter", "region", "window_ms", "p", "n", "offset", "duplicates
 
 _SUMS = [("p", "sum"), ("n", "sum"), ("offset", "max"), ("offset", "min"), ("duplicates", "sum")]
 _INITIAL_ROWS = 64
+
+
+class Came(IntEnum):
+    """What came of a row that was counted by itself."""
+
+    COUNTED = 0
+    SPILLED = 1  # into the cell for the rest of its family
+    TOO_MUCH = 2  # its cell would overflow
 
 
 class CellKey(NamedTuple):
@@ -123,16 +133,29 @@ class SlotCells:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def absorb(self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool) -> bool:
+    def absorb(
+        self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool
+    ) -> BoolColumn | None:
         """Count `rows` (see ROW_COLUMNS; in log order) into their cells.
 
         With `guard`, rows at or below their cell's `through` are skipped; without it the caller
         promises that no cell here has seen any of them. `change` is greater than every one before.
-        Returns False, having counted nothing, if a cell would overflow or a family would open more
-        cells than it may; `add` row by row tells which rows those are.
+        Returns which rows spilled: they are counted in the cell for the rest of their family.
+        Returns None, having counted nothing, if rows have to be looked at one by one: because a
+        cell would overflow, or because cells are ahead and a family may open no more of them.
         """
         if rows.num_rows > ROWS_MAX:
-            return False
+            return None
+        spilled = is_sketched(rows["counter"], rules)
+        if self._absorb(spill(rows, spilled, rules), change, rules, guard=guard):
+            return spilled
+        if guard:
+            return None
+        spilled |= self._beyond_cap(rows, rules)
+        fits = self._absorb(spill(rows, spilled, rules), change, rules, guard=False)
+        return spilled if fits else None
+
+    def _absorb(self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool) -> bool:
         touched = _distinct(rows) if guard else {}
         if guard:
             rows = self._unseen(rows)
@@ -245,6 +268,21 @@ class SlotCells:
         # Row -1 reads some other cell's value, which the second condition then disregards.
         seen = (rows["offset"].to_numpy() <= self._through[found]) & (found >= 0)
         return rows.filter(pa.array(~seen))
+
+    def _beyond_cap(self, rows: pa.Table, rules: CountingRules) -> BoolColumn:
+        """Which rows are for cells that may not be opened any more, in log order."""
+        placed = rows.append_column("place", pa.array(np.arange(rows.num_rows)))
+        groups = placed.group_by(["counter", "region", "window_ms"], use_threads=False).aggregate(
+            [("place", "min")]
+        )
+        groups = groups.sort_by("place_min")
+        keys = key_texts(groups["counter"], groups["region"], groups["window_ms"])
+        fresh = self._find(keys) < 0
+        names = compress(groups["counter"].to_pylist(), fresh.tolist())
+        new_keys = compress(keys, fresh.tolist())
+        beyond = set(compress(new_keys, self.opened.beyond(names, rules)))
+        texts = key_texts(rows["counter"], rows["region"], rows["window_ms"])
+        return np.fromiter(map(beyond.__contains__, texts), np.bool_, len(texts))
 
     def _find(self, keys: Sequence[str]) -> Int64Column:
         """The row of each key, -1 for those that have none."""

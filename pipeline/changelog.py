@@ -1,14 +1,16 @@
 """What the table's changelog holds. Pure.
 
 The changelog is compacted, so the last write of a key wins, and a woken zombie may write last. The
-keys of cells and positions therefore end with the number of their writer, which is the generation
-of the group in which it owned the partition, counted on when a group begins anew: a zombie
-overwrites its own records only, and recovery takes the greatest `through` over writers. Records of
-ids and of refused places say the same whoever writes them, and need none.
+keys of cells, sketches and positions therefore end with the number of their writer, which is the
+generation of the group in which it owned the partition, counted on when a group begins anew: a
+zombie overwrites its own records only, and recovery takes the greatest `through` over writers.
+Records of ids and of refused places say the same whoever writes them, and need none.
 
-Four kinds of record, in MessagePack, each key beginning with the format's version:
+Five kinds of record, in MessagePack, each key beginning with the format's version:
 
     cell      [1, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
+    sketch    [1, "sketch", incarnation, slot_ms, group, region,
+               window_ms, through, part, parts, writer]                 [first, bytes]
     position  [1, "position", offset, writer]                           see PositionValue
     id        [1, "id", incarnation, offset, row, id key]               [log_ms]
     refused   [1, "refused", incarnation, offset, row, time, retried_at] []
@@ -16,6 +18,9 @@ Four kinds of record, in MessagePack, each key beginning with the format's versi
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
 disagree.
+
+A sketch may be larger than a record, so it has parts. What it was before must stay until the new
+one is whole: `through` is in its key, and older ones are forgotten after a commit.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline.ids import Occurrence
     from pipeline.refused import RefusedFact
     from pipeline.shard import ShardSnapshot
+    from pipeline.sketched import SketchOf, SketchSnapshot
 
 FORMAT = 1
 
@@ -40,12 +46,18 @@ EPOCH = 2**32
 """A writer's number is its generation plus this, times how often the group began anew."""
 
 CELL = "cell"
+SKETCH = "sketch"
 POSITION = "position"
 ID = "id"
 REFUSED = "refused"
 
+_PART_BYTES = 512 * 1024  # of a sketch in one record
+
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING = _encode(())
+
+SketchPlace = tuple[int, "SketchOf"]
+"""A sketch's slot, and which one of it."""
 
 ChangelogRecord = tuple[bytes, bytes | None]
 """Key and value; no value is a tombstone."""
@@ -93,6 +105,23 @@ def cell_keys(
     return (_encode((FORMAT, CELL, incarnation, slot_ms, key, writer)) for key in keys)
 
 
+def sketch_records(
+    part: SketchSnapshot, incarnation: int, writer: int
+) -> Iterator[tuple[SketchPlace, list[ChangelogRecord]]]:
+    """The records of each sketch in a snapshot, with its place."""
+    slot_ms = part.sketches.slot_ms
+    for one in part.values:
+        parts = [one.value[at : at + _PART_BYTES] for at in range(0, len(one.value), _PART_BYTES)]
+        place = (FORMAT, SKETCH, incarnation, slot_ms, *one.of, one.through)
+        yield (
+            (slot_ms, one.of),
+            [
+                (_encode((*place, number, len(parts), writer)), _encode((one.first, value)))
+                for number, value in enumerate(parts)
+            ],
+        )
+
+
 def id_keys(occurrences: Iterable[Occurrence], incarnation: int) -> Iterator[bytes]:
     """The changelog keys of occurrences of ids."""
     return (
@@ -112,8 +141,11 @@ def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
         yield from refused_keys((fact, fact._replace(retried_at=NOT_RETRIED)), snapshot.incarnation)
 
 
-def checkpoint_records(snapshot: ShardSnapshot, writer: int) -> Iterator[ChangelogRecord]:
-    """Everything a checkpoint writes: cells, ids, refused places, and the position record last."""
+def checkpoint_records(
+    snapshot: ShardSnapshot, writer: int, sketches: Iterable[ChangelogRecord] = ()
+) -> Iterator[ChangelogRecord]:
+    """Everything a checkpoint writes: `sketches`, cells, ids, refused places, the position last."""
+    yield from sketches
     for part in snapshot.checkpoint:
         values = part.values
         columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)

@@ -86,7 +86,7 @@ class ChangelogWriter:
         batch = producer.create_batch()
         pending = []
         try:
-            await self._learn_of(producer, partition)
+            await self._learn_of(producer, self._topic, partition)
             for key, value in records:
                 if batch.append(key=key, value=value, timestamp=None) is None:
                     pending.append(
@@ -131,15 +131,23 @@ class ChangelogWriter:
         except KafkaError as error:
             raise _judged(f"a {kind} record", error) from error
 
-    async def _learn_of(self, producer: AIOKafkaProducer, partition: int) -> None:
+    async def append_control_to(self, topic: str, partition: int, kind: str, value: bytes) -> None:
+        """Append a control record to one partition of a topic."""
+        producer = self._started()
+        headers = [(KIND_HEADER, kind.encode())]
+        try:
+            await self._learn_of(producer, topic, partition)
+            await producer.send_and_wait(topic, value, partition=partition, headers=headers)
+        except KafkaError as error:
+            raise _judged(f"a {kind} record", error) from error
+
+    async def _learn_of(self, producer: AIOKafkaProducer, topic: str, partition: int) -> None:
         """What the producer knows of partitions may be older than one that was just made."""
-        if partition in await producer.partitions_for(self._topic):
+        if partition in await producer.partitions_for(topic):
             return
         await producer.client.force_metadata_update()
-        if partition not in await producer.partitions_for(self._topic):
-            raise TryAgainError(
-                f"Kafka does not tell of partition {partition} of {self._topic} yet"
-            )
+        if partition not in await producer.partitions_for(topic):
+            raise TryAgainError(f"Kafka does not tell of partition {partition} of {topic} yet")
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

@@ -5,7 +5,7 @@ each of its steps is taken only after the one before is confirmed, so that a cra
 leaves a state from which the same cells are computed again.
 
     1  snapshot dirty cells and positions, with no await in between
-    2  write the cells to ClickHouse, then their position rows
+    2  write cells, registers and sketches to ClickHouse, then the position rows
     3  write dead letters
     4  write cells, ids and the position record to the changelog
     5  commit the positions
@@ -27,18 +27,20 @@ from pipeline.changelog import (
     forgotten_keys,
     position_key,
     position_record,
+    sketch_records,
     tombstones,
 )
 from pipeline.faults import reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.changelog import ChangelogRecord
+    from pipeline.changelog import ChangelogRecord, SketchPlace
     from pipeline.clock import Clock
     from pipeline.dead_letters import DeadLetter
     from pipeline.recovery import RecoveredShard
     from pipeline.shard import Shard, ShardSnapshot
+    from pipeline.sketched import SlotSketches
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class Sink(Protocol):
         """Store what the snapshots hold to flush, or raise; return the cells it will never take."""
         ...
 
+    async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> Sequence[DeadLetter]:
+        """Store what is kept beside cells, or raise; return what it will never take."""
+        ...
+
     async def write_positions(self, positions: Sequence[Position]) -> None:
         """Store how far shards are; called after their cells are confirmed."""
         ...
@@ -108,6 +114,14 @@ class Commit(Protocol):
 
 
 @dataclass(slots=True)
+class SketchKeys:
+    """Under which keys the changelog has a sketch: only those of its newest state are needed."""
+
+    newest: set[bytes] = field(default_factory=set)
+    older: set[bytes] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class OwnedShard:
     """A shard with what its owner has confirmed of it."""
 
@@ -119,8 +133,31 @@ class OwnedShard:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     # The log times of heartbeats that are not flushed yet.
     heartbeats_ms: list[int] = field(default_factory=list)
-    # Changelog keys that the next commit makes unneeded: of older generations, of older positions.
+    # Changelog keys that the next commit makes unneeded: of others, of what was forgotten before,
+    # of the last position.
     unneeded: list[bytes] = field(default_factory=list)
+    # Changelog keys of each sketch, as it is now and as earlier checkpoints wrote it.
+    sketch_keys: dict[SketchPlace, SketchKeys] = field(default_factory=dict)
+
+    def sketch_records(self, snapshot: ShardSnapshot) -> Iterator[ChangelogRecord]:
+        """What a checkpoint writes of sketches, taking note of it."""
+        for part in snapshot.sketch_values:
+            for place, records in sketch_records(part, snapshot.incarnation, self.writer):
+                known = self.sketch_keys.setdefault(place, SketchKeys())
+                # A checkpoint that failed may have written the same state under the same keys.
+                known.older = (known.older | known.newest) - dict(records).keys()
+                known.newest = set(dict(records))
+                yield from records
+
+    def unneeded_sketch_keys(self, closed: Sequence[SlotSketches]) -> Iterator[bytes]:
+        """After a commit: the keys of what sketches were before, and of those that are closed."""
+        for sketches in closed:
+            for of in sketches.states():
+                known = self.sketch_keys.pop((sketches.slot_ms, of), SketchKeys())
+                yield from known.older | known.newest
+        for known in self.sketch_keys.values():
+            yield from known.older
+            known.older = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +209,10 @@ class Checkpointer:
                 shard,
                 committed=shard.position,
                 writer=(writer := recovered.writer(generation)),
-                unneeded=recovered.keys_of_others(writer),
+                unneeded=[
+                    *recovered.unneeded(writer, shard.position),
+                    position_key(shard.position, writer),  # There if the shard began here.
+                ],
             )
             for shard, recovered in shards
         }
@@ -205,7 +245,8 @@ class Checkpointer:
         reach("checkpoint-dead-letters", sum(m.snapshot.uncheckpointed for m in moments))
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
-            records = checkpoint_records(moment.snapshot, moment.owned.writer)
+            sketches = moment.owned.sketch_records(moment.snapshot)
+            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches)
             await self._changelog.append(moment.owned.shard.partition, records)  # 4
             reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
@@ -232,7 +273,10 @@ class Checkpointer:
         snapshots = [moment.snapshot for moment in moments]
         unflushed = sum(snapshot.unflushed for snapshot in snapshots)
         reach("flush-cells", unflushed)
-        set_aside = await self._sink.write_cells(snapshots)
+        set_aside = [
+            *await self._sink.write_cells(snapshots),
+            *await self._sink.write_summaries(snapshots),
+        ]
         reach("flush-positions", unflushed)
         for moment in moments:
             partition = moment.owned.shard.partition
@@ -275,10 +319,11 @@ class Checkpointer:
             return
         snapshot.confirm("checkpoint")
         owned.committed = snapshot.position
-        closed = owned.shard.close_slots(snapshot.log_ms)
+        closed, closed_sketches = owned.shard.close_slots(snapshot.log_ms)
         keys = [
             *owned.unneeded,
             *forgotten_keys(snapshot),
+            *owned.unneeded_sketch_keys(closed_sketches),
             *chain.from_iterable(
                 cell_keys(cells, cells.values().keys, snapshot.incarnation, owned.writer)
                 for cells in closed

@@ -6,6 +6,7 @@ against each other.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.cells import SLOT_MS, WINDOW_MS, CellKey
+from pipeline.cells import SLOT_MS, WINDOW_MS, Came, CellKey
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
+from pipeline.summaries import Summarised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,30 +66,36 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
         columns, duplicate = columns.filter(pa.array(placed)), duplicate[placed]
         at_ms, log_ms = at_ms[placed], log_ms[placed]
         has_regions = has_regions if has_regions is None else has_regions[placed]
-    rows = _cell_rows(columns, at_ms, has_regions, duplicate)
+    rows = _rows(columns, at_ms, has_regions, duplicate)
     for start, end in _runs(log_ms // SLOT_MS):
-        part = rows.slice(start, end - start)
-        cells = shard.slot(slot_of(int(log_ms[start])))
-        guard = part["offset"][0].as_py() <= shard.guard_through or bool(cells.opened.ahead)
-        if not cells.absorb(part, shard.changes, shard.rules, guard=guard):
-            misplaced += _one_by_one(shard, cells, part, columns["row"].slice(start))
+        misplaced += _absorb_slot(shard, int(log_ms[start]), rows.slice(start, end - start))
     misplaced.sort()
     return misplaced
 
 
-def _one_by_one(
-    shard: Shard, cells: SlotCells, rows: pa.Table, places: pa.ChunkedArray
-) -> list[Misplaced]:
+def _absorb_slot(shard: Shard, log_ms: int, rows: pa.Table) -> list[Misplaced]:
+    """Count rows that fall into one slot."""
+    cells = shard.slot(slot_of(log_ms))
+    guard = rows["offset"][0].as_py() <= shard.guard_through or bool(cells.opened.ahead)
+    spilled = cells.absorb(rows, shard.changes, shard.rules, guard=guard)
+    misplaced: list[Misplaced] = []
+    if spilled is None:
+        came = _one_by_one(shard, cells, rows)
+        fits = came != Came.TOO_MUCH
+        too_much = rows.filter(pa.array(~fits))
+        places = zip(too_much["offset"].to_pylist(), too_much["row"].to_pylist(), strict=True)
+        misplaced = [Misplaced(*place, OVERFLOW_REASON) for place in places]
+        rows, spilled = rows.filter(pa.array(fits)), (came == Came.SPILLED)[fits]
+    shard.summarise(Summarised(cells.slot_ms, shard.rules, rows, spilled))
+    return misplaced
+
+
+def _one_by_one(shard: Shard, cells: SlotCells, rows: pa.Table) -> NDArray[np.int8]:
     """Count rows in log order where one may be too much for its cell, or one cell too many."""
     keys = map(CellKey._make, zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
     deltas = (rows["p"].to_numpy() - rows["n"].to_numpy()).tolist()
-    offsets = rows["offset"].to_pylist()
-    listed = zip(keys, deltas, offsets, places.to_pylist(), strict=False)
-    return [
-        Misplaced(offset, row, OVERFLOW_REASON)
-        for key, delta, offset, row in listed
-        if not shard.put(cells, key, delta, offset)
-    ]
+    put = partial(shard.put, cells)
+    return np.fromiter(map(put, keys, deltas, rows["offset"].to_pylist()), np.int8, rows.num_rows)
 
 
 def _by_family(
@@ -130,10 +138,10 @@ def _misplaced(
         yield Misplaced(offset, row, reason)
 
 
-def _cell_rows(
+def _rows(
     columns: pa.Table, at_ms: Int64Column, has_regions: BoolColumn | None, duplicate: BoolColumn
 ) -> pa.Table:
-    """What a cell needs of each row: its key's parts, and its delta as an addition or a removal."""
+    """What cells and summaries need of each row; its delta is an addition or a removal."""
     delta = columns["delta"].to_numpy()
     region = columns["region"]
     if has_regions is not None and not has_regions.all():
@@ -147,7 +155,8 @@ def _cell_rows(
         delta = np.where(duplicate, 0, delta)
         rows["duplicates"] = duplicate.astype(np.int64)
     rows["p"], rows["n"] = np.maximum(delta, 0), np.maximum(-delta, 0)
-    return pa.table({**rows, "offset": columns["offset"]})
+    same = {name: columns[name] for name in ("offset", "row", "at", "member")}
+    return pa.table({**rows, **same})
 
 
 def _runs(slots: Int64Column) -> Iterator[tuple[int, int]]:

@@ -28,8 +28,8 @@ _RANGE_MESSAGES_MAX = 100
 def groupless_consumer(kafka: str, settings: Mapping[str, int] | None = None) -> Consumer:
     """A client that reads the partitions it is told, from where it is told. Never blocks.
 
-    The end of a partition arrives as a message whose error is _PARTITION_EOF. Like workers it also
-    reads what an aborted transaction wrote.
+    The end of a partition arrives as a message whose error is _PARTITION_EOF. Unlike workers it
+    also reads what an aborted transaction wrote, and what an open one did.
     """
     return Consumer(
         {

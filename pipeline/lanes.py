@@ -61,9 +61,10 @@ def sort_into_lanes(records: Records) -> Lanes:
     lanes = Lanes(np.zeros(0, np.int64), [])
     for index, (headers, value) in enumerate(zip(records.headers, values, strict=True)):
         lane, kind = lane_of[headers]
-        retried = dict(headers).get(RETRY_HEADER) if kind is None and headers else None
-        if retried is not None:
-            if (match := _RETRY.fullmatch(retried)) is None:
+        last = dict(headers) if kind is None and headers else {}
+        if RETRY_HEADER in last:
+            # A header without a value says that this is a retry, but not of what.
+            if (match := _RETRY.fullmatch(last[RETRY_HEADER] or b"")) is None:
                 lanes.bad_retries.append(index)
                 continue
             offset, row, timestamp_ms = map(int, match.groups())

@@ -1,4 +1,4 @@
-"""Is this the log that was counted? And what of the changelog has Faust not read?"""
+"""Is this the log that was counted, and how does it begin? What of the changelog is not read?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ShardRefusedError, TryAgainError
 
 if TYPE_CHECKING:
+    from pipeline.bulk import Fetch
     from pipeline.partition_reader import PartitionReader
     from pipeline.recovery import RecoveredShard
     from pipeline.shard import Shard
@@ -40,6 +41,13 @@ class RecoveryReader:
         fetch = await self._reader.fetch(self._changelog, recovered.partition, offset)
         recovered.add(fetch.start, fetch.next_offset, fetch.records)
         return True
+
+    async def read_ahead(self, partition: int, offset: int) -> Fetch | None:
+        """What one fetch of the increments brings from an offset; None at their end."""
+        _, end = await self._reader.ends(self._increments, partition)
+        if offset >= end:
+            return None
+        return await self._reader.fetch(self._increments, partition, offset)
 
     async def check(self, shard: Shard) -> None:
         """Raise ShardRefusedError when the log is not the one the shard was counted from.

@@ -1,4 +1,7 @@
-"""Reads single partitions from a given offset, outside of any consumer group."""
+"""Reads single partitions from a given offset, outside of any consumer group.
+
+Like the workers' consumer it reads what is committed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class PartitionReader:
         self._reading = asyncio.Lock()
 
     async def ends(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset the partition has, and the one after its last."""
+        """The first offset the partition has, and the one after the last that may be read."""
         tp = TopicPartition(topic, partition)
         try:
             consumer = await self._started()
@@ -87,6 +90,7 @@ class PartitionReader:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 fetch_max_wait_ms=100,
+                isolation_level="read_committed",
             )
             await consumer.start()
             self._consumer = consumer

@@ -17,16 +17,18 @@ import msgspec
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.changelog import CELL, CELL_VALUE, EPOCH, FORMAT, ID, REFUSED, PositionValue
+from pipeline.changelog import CELL, CELL_VALUE, EPOCH, FORMAT, ID, REFUSED, SKETCH, PositionValue
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
-from pipeline.refused import RefusedFact, RefusedPlaces, facts_at
+from pipeline.refused import WHOLE_RECORD, RefusedFact, RefusedPlaces, facts_at
 from pipeline.rules import parse_rules
 from pipeline.shard import BatchMark, Shard
+from pipeline.sketched import SketchBytes, SketchOf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pipeline.ids import Place
     from schemas.records import Records
 
 _decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
@@ -35,8 +37,14 @@ _decode_position = msgspec.msgpack.Decoder(PositionValue).decode
 CellFields = tuple[int, int, str, int, int, int, int, int, int]
 """Incarnation, slot_ms, cell key, writer, and CELL_VALUE."""
 
-IdFields = tuple[int, int, int, str, int]
-"""Incarnation, offset, row, id key, log_ms."""
+IdFields = tuple[int, int, int, str, int, bytes]
+"""Incarnation, offset, row, id key, log_ms, and the key in the changelog."""
+
+SketchFields = tuple[int, int, str, str, int | None, int, int, int, int, int, bytes]
+"""Incarnation, slot_ms, group, region, window_ms, through, part, parts, writer, first, bytes."""
+
+RefusedFields = tuple[int, RefusedFact, bytes]
+"""Incarnation, fact, and the key in the changelog."""
 
 
 class _Parsed(NamedTuple):
@@ -44,7 +52,8 @@ class _Parsed(NamedTuple):
 
     cells: list[CellFields]
     ids: list[IdFields]
-    refused: list[tuple[int, RefusedFact]]
+    refused: list[RefusedFields]
+    sketches: list[SketchFields]
     positions: list[tuple[int, int, PositionValue]]
     written: list[tuple[int, bytes]]
     """The writer and the key of every cell and position."""
@@ -100,15 +109,7 @@ class RecoveredShard:
 
     def resume(self, position: int) -> Shard:
         """The shard at a `position` that the changelog knows."""
-        found = self._parsed()
-        _, _, here = max(
-            (
-                (value.incarnation, writer, value)
-                for offset, writer, value in found.positions
-                if offset == position
-            ),
-            key=lambda one: one[:2],
-        )
+        found, here = self._parsed(), self._at(position)
         shard = Shard(
             self.partition,
             position,
@@ -122,6 +123,8 @@ class RecoveredShard:
         shard.replica = here.replica
         for slot_ms, values in _greatest(found.cells, here.incarnation):
             shard.restore(slot_ms, values)
+        for slot_ms, sketch in _whole_sketches(found.sketches, here.incarnation):
+            shard.restore_sketch(slot_ms, sketch)
         return shard
 
     def refuse(self, committed: int | None) -> NoReturn:
@@ -145,14 +148,37 @@ class RecoveredShard:
         epoch, last = divmod(max((one for one, _ in self._parsed().written), default=0), EPOCH)
         return (epoch if generation > last else epoch + 1) * EPOCH + generation
 
-    def keys_of_others(self, writer: int) -> list[bytes]:
-        """What others wrote: unneeded once a commit of this writer is confirmed."""
-        return [key for other, key in self._parsed().written if other != writer]
+    def unneeded(self, writer: int, position: int) -> list[bytes]:
+        """What nobody needs after the first commit of this writer, which resumed at `position`.
+
+        Others' cells and positions, because it has written its own; ids and refused places of older
+        incarnations, and those that were forgotten at the position, whose tombstones were lost. Not
+        those at or past it: an owner that was ahead wrote them, this one writes them again under
+        the same keys, and then they are needed.
+        """
+        found = self._parsed()
+        keys = [key for other, key in found.written if other != writer]
+        if not self.is_new():
+            here, end = self._at(position), (position, WHOLE_RECORD)
+            ids = ((one[0], one[1:3], one[-1]) for one in found.ids)
+            keys += _forgotten(ids, here.ids_from or end, here.incarnation)
+            refused = ((one[0], one[1][:2], one[-1]) for one in found.refused)
+            keys += _forgotten(refused, here.refused_from or end, here.incarnation)
+        return keys
+
+    def _at(self, position: int) -> PositionValue:
+        """The newest writer's record of a position that the changelog knows."""
+        known = (
+            (value.incarnation, writer, value)
+            for offset, writer, value in self._parsed().positions
+            if offset == position
+        )
+        return max(known, key=itemgetter(0, 1))[2]
 
     def _parsed(self) -> _Parsed:
         """All records by kind, read once. Tombstones are left out."""
         if self._known is None:
-            self._known = _Parsed([], [], [], [], [])
+            self._known = _Parsed([], [], [], [], [], [])
             for key, value in self._records.items():
                 if value is not None:
                     self._sort(self._known, key, value)
@@ -161,13 +187,15 @@ class RecoveredShard:
     def _sort(self, known: _Parsed, key: bytes, value: bytes) -> None:
         kind, *rest = self._decode_key(key)
         if kind == ID:
-            known.ids.append((*rest, _decode.decode(value)[0]))
+            known.ids.append((*rest, _decode.decode(value)[0], key))
             return
         if kind == REFUSED:
-            known.refused.append((rest[0], RefusedFact(*rest[1:])))
+            known.refused.append((rest[0], RefusedFact(*rest[1:]), key))
             return
         if kind == CELL:
             known.cells.append((*rest, *_decode.decode(value)))
+        elif kind == SKETCH:
+            known.sketches.append((*rest, *_decode.decode(value)))
         else:
             known.positions.append((*rest, _decode_position(value)))
         known.written.append((rest[-1], key))
@@ -198,11 +226,33 @@ def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, 
         yield slot_ms, CellValues(list(unique), *columns.T.copy())
 
 
+def _whole_sketches(
+    sketches: list[SketchFields], incarnation: int
+) -> Iterator[tuple[int, SketchBytes]]:
+    """Every sketch of an incarnation, as any writer wrote it, of which all parts are there."""
+    parts: dict[tuple[Any, ...], dict[int, tuple[int, bytes]]] = defaultdict(dict)
+    for found in sketches:
+        if found[0] == incarnation:
+            parts[*found[1:6], *found[7:9]][found[6]] = found[9:]
+    for (slot_ms, group, region, window_ms, through, count, _), by_number in parts.items():
+        if len(by_number) == count:
+            first = by_number[0][0]
+            value = b"".join(by_number[number][1] for number in sorted(by_number))
+            yield slot_ms, SketchBytes(SketchOf(group, region, window_ms), first, through, value)
+
+
+def _forgotten(
+    placed: Iterable[tuple[int, Place, bytes]], first: Place, incarnation: int
+) -> Iterator[bytes]:
+    """The keys of what is of an older incarnation, or before the first place that is remembered."""
+    return (key for of, place, key in placed if (of, place) < (incarnation, first))
+
+
 def _facts(
-    refused: list[tuple[int, RefusedFact]], position: PositionValue, committed: int
+    refused: list[RefusedFields], position: PositionValue, committed: int
 ) -> Iterable[RefusedFact]:
     """What was known of refused places at the committed offset."""
-    ours = (fact for incarnation, fact in refused if incarnation == position.incarnation)
+    ours = (fact for incarnation, fact, _ in refused if incarnation == position.incarnation)
     return facts_at(ours, position.refused_from, committed)
 
 
@@ -217,7 +267,7 @@ def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -
     return sorted(
         (
             Occurrence(id_key, offset, row, log_ms)
-            for incarnation, offset, row, id_key, log_ms in ids
+            for incarnation, offset, row, id_key, log_ms, _ in ids
             if incarnation == position.incarnation
             and position.ids_from <= (offset, row)
             and offset < committed

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pipeline.ids import Place
 
@@ -56,6 +56,9 @@ class RefusedPlaces:
 
     def __len__(self) -> int:
         return len(self._retried_at)
+
+    def __iter__(self) -> Iterator[RefusedFact]:
+        return (RefusedFact(*place, at) for place, at in self._retried_at.items())
 
     def refuse(self, place: RefusedPlace) -> None:
         """Remember a place. They come in log order."""

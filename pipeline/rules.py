@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pipeline.errors import BadInputError
-from schemas.rules import IDS_PER_PARTITION, Family
+from schemas.rules import GRAIN_MS, IDS_PER_PARTITION, Family, Grain
+from sketches.distinct import Distinct
+from sketches.registers import PRECISION_MAX, PRECISION_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +39,36 @@ DurationMs = Annotated[int, msgspec.Meta(ge=0, le=36_500 * 86_400_000)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 Version = Annotated[int, msgspec.Meta(ge=0)]
 Partitions = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+Precision = Annotated[int, msgspec.Meta(ge=0, le=PRECISION_MAX)]
+Grains = Annotated[tuple[Grain, ...], msgspec.Meta(min_length=1, max_length=len(GRAIN_MS))]
+SketchError = Annotated[float, msgspec.Meta(ge=0.0005, le=0.5)]
+SketchKeys = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
 _UNSAID = Family()
 """What a family's rules are where nobody has said otherwise."""
+
+
+def _precision(family: Family) -> int:
+    """Of the registers of distinct members; 0 where these are not counted."""
+    return Distinct.for_error(family.distinct.error).precision if family.distinct.enabled else 0
+
+
+class TrendRules(msgspec.Struct, frozen=True):
+    """From when on a counter is trending: see `schemas.rules.Trends`."""
+
+    enabled: bool = _UNSAID.trends.enabled
+    k: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = _UNSAID.trends.k
+    min_count: Annotated[int, msgspec.Meta(ge=1)] = _UNSAID.trends.min_count
+    min_score: Annotated[float, msgspec.Meta(gt=0)] = _UNSAID.trends.min_score
+    min_uniques: Annotated[int, msgspec.Meta(ge=0)] = _UNSAID.trends.min_uniques
+    max_per_member: Annotated[float, msgspec.Meta(ge=0)] = _UNSAID.trends.max_per_member
+    min_regions: Annotated[int, msgspec.Meta(ge=1)] = _UNSAID.trends.min_regions
+
+    @property
+    def by_members(self) -> bool:
+        """Whether it matters who did it."""
+        return self.enabled and bool(self.min_uniques or self.max_per_member)
 
 
 class FamilyRules(msgspec.Struct, frozen=True):
@@ -50,6 +78,21 @@ class FamilyRules(msgspec.Struct, frozen=True):
     regions: bool = _UNSAID.regions
     ids_horizon_ms: DurationMs = _UNSAID.ids.horizon_ms
     cells_max: Limit = _UNSAID.cells_max
+    distinct_precision: Precision = _precision(_UNSAID)
+    distinct_grains: Grains = tuple(_UNSAID.distinct.grains)
+    sketched: bool = _UNSAID.kind == "sketched"
+    sketch_error: SketchError = _UNSAID.sketch.error
+    sketch_keys: SketchKeys = _UNSAID.sketch.keys
+    trends: TrendRules = TrendRules()
+
+    def __post_init__(self) -> None:
+        if 0 < self.distinct_precision < PRECISION_MIN:
+            raise ValueError(f"distinct_precision is 0 or {PRECISION_MIN} to {PRECISION_MAX}")
+
+    @property
+    def distinct_window_ms(self) -> int:
+        """The length of the windows whose registers are kept; coarser ones are unions of them."""
+        return min(GRAIN_MS[grain] for grain in self.distinct_grains)
 
 
 _DEFAULT = FamilyRules()
@@ -93,6 +136,11 @@ class CountingRules:
     def cells_max(self, group: str) -> int:
         """How many cells a group may open in a slot."""
         return self.families.get(group, self.default).cells_max
+
+    @cached_property
+    def has_sketched(self) -> bool:
+        """Whether any family is counted without cells of its counters."""
+        return any(rules.sketched for rules in (self.default, *self.families.values()))
 
     @cached_property
     def ids_horizon_ms_max(self) -> int:
@@ -157,4 +205,15 @@ def counting_rules(families: Families, version: int = 0, id_partitions: int = 0)
 
 
 def _family_rules(family: Family) -> FamilyRules:
-    return FamilyRules(family.lateness_ms, family.regions, family.ids.horizon_ms, family.cells_max)
+    return FamilyRules(
+        family.lateness_ms,
+        family.regions,
+        family.ids.horizon_ms,
+        family.cells_max,
+        _precision(family),
+        tuple(family.distinct.grains),
+        family.kind == "sketched",
+        family.sketch.error,
+        family.sketch.keys,
+        TrendRules(**family.trends.model_dump()),
+    )

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.caps import spill_counter
-from pipeline.cells import WINDOW_MS, CellKey, CellValues, Purpose, SlotCells
+from pipeline.cells import WINDOW_MS, Came, CellKey, CellValues, Purpose, SlotCells
 from pipeline.columnar import absorb_columns
+from pipeline.distinct import ShardDistinct
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
+from pipeline.sketched import SlotSketches
+from pipeline.summaries import CountedRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.cells import Int64Column, SlotSnapshot
+    from pipeline.distinct import DistinctSnapshot
     from pipeline.refused import RefusedFact, RefusedPlace
+    from pipeline.sketched import SketchBytes, SketchSnapshot
+    from pipeline.summaries import Summarised
 
 NOTHING_COUNTED = -1
 
@@ -40,6 +46,7 @@ class Row(NamedTuple):
     at_ms: int
     delta: int
     id: str | None
+    member: str | None = None
 
 
 class BatchMark(NamedTuple):
@@ -85,7 +92,10 @@ class ShardSnapshot:
     last_batch: BatchMark | None
     ids_from: Place | None
     flush: list[SlotSnapshot]
+    distinct: DistinctSnapshot
+    sketches: list[SketchSnapshot]
     checkpoint: list[SlotSnapshot]
+    sketch_values: list[SketchSnapshot]
     new_ids: list[Occurrence]
     old_ids: list[Occurrence]
     refused_from: Place | None
@@ -106,6 +116,10 @@ class ShardSnapshot:
         """What the snapshot holds for `purpose` is stored."""
         for part in self.flush if purpose == "flush" else self.checkpoint:
             part.confirm()
+        for sketches in self.sketches if purpose == "flush" else self.sketch_values:
+            sketches.confirm()
+        if purpose == "flush":
+            self.distinct.confirm()
         if purpose == "checkpoint":
             last = self.new_ids[-1] if self.new_ids else None
             self.shard.ids.confirm(last, len(self.old_ids))
@@ -131,6 +145,8 @@ class Shard:
     ids: SeenIds = field(default_factory=SeenIds)
     refused: RefusedPlaces = field(default_factory=RefusedPlaces)
     slots: dict[int, SlotCells] = field(default_factory=dict)
+    distinct: ShardDistinct = field(default_factory=ShardDistinct)
+    sketches: dict[int, SlotSketches] = field(default_factory=dict)
     replica: str = ""
     # Recovered cells may be ahead of the position. Up to this offset rows are compared with their
     # cell's `through`; past it no cell can have seen them and the comparison is saved.
@@ -145,11 +161,15 @@ class Shard:
         self.changes += 1
         told = _Told(self, fetched)
         misplaced: list[Misplaced] = []
+        counted = CountedRows()
         for row in rows:
             told.up_to(row)
-            if (reason := self._absorb_row(row, fetched.retries.get(row.offset))) is not None:
-                misplaced.append(Misplaced(row.offset, row.row, reason))
+            came = self._absorb_row(row, fetched.retries.get(row.offset), counted)
+            if came is not None:
+                misplaced.append(Misplaced(row.offset, row.row, came))
                 self.refused.refuse(fetched.refused_place((row.offset, row.row)))
+        for part in counted.parts():
+            self.summarise(part)
         told.all()
         self.position = max(self.position, fetched.next_offset)
         return misplaced
@@ -191,6 +211,11 @@ class Shard:
         cells.restore(values, self.changes, self.position, self.rules)
         self.guard_through = max(self.guard_through, cells.greatest_through())
 
+    def restore_sketch(self, slot_ms: int, found: SketchBytes) -> None:
+        """Put back a recovered sketch, dirty for both purposes."""
+        self.changes += 1
+        self._sketches_of(slot_ms).restore(found, self.changes, self.position)
+
     def snapshot(self, *, checkpoint: bool) -> ShardSnapshot:
         """The position and copies of the cells to flush, and what to checkpoint if asked for."""
         return ShardSnapshot(
@@ -202,7 +227,10 @@ class Shard:
             last_batch=self.last_batch,
             ids_from=self.ids.first_place(),
             flush=self._dirty("flush"),
+            distinct=self.distinct.snapshot(),
+            sketches=self._dirty_sketches("flush"),
             checkpoint=self._dirty("checkpoint") if checkpoint else [],
+            sketch_values=self._dirty_sketches("checkpoint") if checkpoint else [],
             new_ids=self.ids.unsaved() if checkpoint else [],
             old_ids=self.ids.forgotten() if checkpoint else [],
             refused_from=self.refused.first_place(),
@@ -210,18 +238,19 @@ class Shard:
             old_refused=self.refused.forgotten() if checkpoint else [],
         )
 
-    def close_slots(self, log_ms: int) -> list[SlotCells]:
+    def close_slots(self, log_ms: int) -> tuple[list[SlotCells], list[SlotSketches]]:
         """Let go of the clean slots that were over at `log_ms`, a committed position's log time.
 
         No row after that position can fall into them, so they never change again.
         """
         over = slot_of(log_ms)
-        closed = [
-            cells for slot_ms, cells in self.slots.items() if slot_ms < over and cells.is_clean()
-        ]
-        for cells in closed:
-            del self.slots[cells.slot_ms]
-        return closed
+        cells = [one for one in self.slots.values() if one.slot_ms < over and one.is_clean()]
+        sketches = [one for one in self.sketches.values() if one.slot_ms < over and one.is_clean()]
+        for closed in cells:
+            del self.slots[closed.slot_ms]
+        for gone in sketches:
+            del self.sketches[gone.slot_ms]
+        return cells, sketches
 
     def live_cells(self) -> int:
         """How many cells are in memory."""
@@ -234,7 +263,9 @@ class Shard:
             cells = self.slots[slot_ms] = SlotCells(slot_ms)
         return cells
 
-    def _absorb_row(self, row: Row, retried: RefusedPlace | None) -> str | None:
+    def _absorb_row(
+        self, row: Row, retried: RefusedPlace | None, counted: CountedRows
+    ) -> str | None:
         """Count one row, or say why not."""
         first = retried is None or self.refused.retry(retried, row.offset)
         family = self.rules.of(row.counter)
@@ -249,19 +280,41 @@ class Shard:
         cells = self.slot(slot_of(self.log_ms))
         region = row.region if family.regions else ""
         key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS)
-        fits = self.put(cells, key, row.delta if first else 0, row.offset)
-        return None if fits else OVERFLOW_REASON
+        came = self.put(cells, key, row.delta if first else 0, row.offset)
+        if came == Came.TOO_MUCH:
+            return OVERFLOW_REASON
+        if first:
+            counted.add(cells.slot_ms, self.rules, row, region, spilled=came == Came.SPILLED)
+        return None
 
-    def put(self, cells: SlotCells, key: CellKey, delta: int, offset: int) -> bool:
+    def put(self, cells: SlotCells, key: CellKey, delta: int, offset: int) -> Came:
         """Count a row into its cell, or into the rest of its family when that may open no more.
 
-        A delta of 0 is a duplicate. False if the cell would overflow.
+        A delta of 0 is a duplicate.
         """
-        text = key.text()
-        if not cells.has(text) and not cells.opened.admit_one(text, key.counter, self.rules):
+        text, came = key.text(), Came.COUNTED
+        if self.rules.of(key.counter).sketched or not (
+            cells.has(text) or cells.opened.admit_one(text, key.counter, self.rules)
+        ):
             rest = spill_counter(self.rules.group_of(key.counter))
-            text = CellKey(rest, "", key.window_ms).text()
-        return cells.add(text, delta, offset, self.changes)
+            text, came = CellKey(rest, "", key.window_ms).text(), Came.SPILLED
+        return came if cells.add(text, delta, offset, self.changes) else Came.TOO_MUCH
+
+    def summarise(self, counted: Summarised) -> None:
+        """Take rows that were counted into what is kept beside cells."""
+        if (members := counted.members()) is not None:
+            self.distinct.absorb(members, counted.slot_ms, counted.rules)
+        if counted.spilled.any():
+            self._sketches_of(counted.slot_ms).absorb(counted.rest(), self.changes, counted.rules)
+
+    def _sketches_of(self, slot_ms: int) -> SlotSketches:
+        if slot_ms not in self.sketches:
+            self.sketches[slot_ms] = SlotSketches(slot_ms)
+        return self.sketches[slot_ms]
+
+    def _dirty_sketches(self, purpose: Purpose) -> list[SketchSnapshot]:
+        parts = (sketches.snapshot(purpose) for sketches in self.sketches.values())
+        return [part for part in parts if part.changes]
 
     def _dirty(self, purpose: Purpose) -> list[SlotSnapshot]:
         parts = (cells.snapshot(purpose) for cells in self.slots.values())

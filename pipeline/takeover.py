@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.errors import ShardRefusedError
+from pipeline.first_rules import ControlLog, LogAhead, rules_at_start
+from pipeline.rules import CountingRules
 from pipeline.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pipeline.checkpoint import Checkpointer
     from pipeline.recovery import RecoveredShard
@@ -37,8 +39,8 @@ class ChangelogReader(Protocol):
         ...
 
 
-class LogCheck(Protocol):
-    """Compares a shard with the log it was counted from."""
+class LogCheck(LogAhead, Protocol):
+    """Compares a shard with the log it was counted from, and reads where one begins."""
 
     async def check(self, shard: Shard) -> None:
         """Raise OperatorError when the log is not the one the shard was counted from."""
@@ -53,6 +55,7 @@ async def take_over(
     offsets: Offsets,
     changelog: ChangelogReader,
     log: LogCheck,
+    control: ControlLog,
     replica: str = "",
 ) -> bool:
     """Own the partitions whose changelogs were recovered; False if the group has moved on.
@@ -60,33 +63,48 @@ async def take_over(
     The committed offset comes first: the broker fences it by generation, so from then on nobody
     else moves it. What was committed was in the changelog before, so reading that to its end, until
     the end has not moved, finds all of it. Raises OperatorError when a partition's offset,
-    changelog and log do not belong together.
+    changelog and log do not belong together. A partition that nobody has counted begins where its
+    log does, by the rules that `rules_at_start` finds or writes.
     """
-    shards: list[tuple[Shard, RecoveredShard]] = []
+    shards: dict[int, tuple[Shard, RecoveredShard]] = {}
+    begun: list[RecoveredShard] = []
     for found in recovered:
         committed = await offsets.committed(found.partition)
         while await changelog.read_on(found):
             pass
         position = found.position(committed)
         if position is None and committed is None and found.is_new():
-            start = await offsets.log_start(found.partition)
-            shard = Shard(found.partition, start, replica=replica)
-            if not await checkpointer.begin(shard, found.writer(generation), generation):
-                return False
-        elif position is None:
+            begun.append(found)
+            continue
+        if position is None:
             found.refuse(committed)
-        else:
-            shard = found.resume(position)
-            if shard.replica != replica:
-                raise ShardRefusedError(
-                    found.partition,
-                    f"it was counted as replica {shard.replica!r}, and its open cells would count "
-                    f"twice as {replica!r}; set TALLY_REPLICA={shard.replica}",
-                )
-            await log.check(shard)
-            # An offset that was lost or went back is set right before anybody relies on it.
-            if position != committed and not await checkpointer.commit(shard, generation):
-                return False
-        shards.append((shard, found))
-    checkpointer.own(shards, generation)
+        shard = found.resume(position)
+        if shard.replica != replica:
+            raise ShardRefusedError(
+                found.partition,
+                f"it was counted as replica {shard.replica!r}, and its open cells would count "
+                f"twice as {replica!r}; set TALLY_REPLICA={shard.replica}",
+            )
+        await log.check(shard)
+        # An offset that was lost or went back is set right before anybody relies on it.
+        if position != committed and not await checkpointer.commit(shard, generation):
+            return False
+        shards[found.partition] = (shard, found)
+    known = _newest_rules(shard for shard, _ in shards.values())
+    for found in begun:
+        start = await offsets.log_start(found.partition)
+        rules = await rules_at_start(found.partition, start, known, log=log, control=control)
+        shard = Shard(found.partition, start, rules=rules, replica=replica)
+        if not await checkpointer.begin(shard, found.writer(generation), generation):
+            return False
+        shards[found.partition] = (shard, found)
+    checkpointer.own([shards[partition] for partition in sorted(shards)], generation)
     return True
+
+
+def _newest_rules(shards: Iterable[Shard]) -> CountingRules:
+    """Those of the greatest version that any of the shards counts by."""
+    newest = CountingRules()
+    for shard in shards:
+        newest = shard.rules if shard.rules.supersedes(newest) else newest
+    return newest

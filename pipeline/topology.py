@@ -108,6 +108,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
                 offsets=group,
                 changelog=recovery,
                 log=recovery,
+                control=changelog,
                 replica=settings.replica,
             )
         if is_ours:

@@ -9,8 +9,9 @@ lateness = "1d"
 cells_max = 1000000
 shards = 1                      # a number, or "adaptive"
 read_mode = "cached"            # cached | exact | live
+sketch = { error = 0.002, keys = 1000 }
 distinct = { enabled = true, error = 0.02, grains = ["1h", "1d"] }
-trends = { enabled = true, k = 100, min_count = 10, min_score = 3.0 }
+trends = { k = 100, min_count = 10, min_score = 7.0, min_uniques = 10, max_per_member = 5.0 }
 retention = { "1m" = "7d", "1h" = "90d", "1d" = "forever" }
 ids = { horizon = "1d" }
 
@@ -33,13 +34,15 @@ from schemas.rules import (
     Ids,
     Retention,
     Rules,
+    Sketch,
     Trends,
 )
 from schemas.toml_places import line_of, nearest
 
 _FAMILY_MAX_BYTES = 255
-_AVAILABLE_KINDS = frozenset({"exact"})
+_AVAILABLE_KINDS = frozenset({"exact", "sketched"})
 _TABLES: dict[str, type[BaseModel]] = {
+    "sketch": Sketch,
     "distinct": Distinct,
     "trends": Trends,
     "retention": Retention,

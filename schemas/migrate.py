@@ -4,6 +4,9 @@ Every statement in a file is written to be repeatable (IF NOT EXISTS and the lik
 needed: two processes that migrate at once run the same statements and both record the file, which
 counts as once; a process killed between a statement and its record leaves a file that the next one
 runs again. A file that was applied never changes: its checksum is kept, and another is refused.
+
+Functions belong to the server and not to the database, so a copy of the database may come without
+them. They are made anew each time, before the files, whose views are made of them.
 """
 
 import hashlib
@@ -16,8 +19,10 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 
 from pipeline.errors import OperatorError, TryAgainError
 from schemas.sql_statements import split_statements
+from sketches import sql, sql_frequency
 
 SQL_FOLDER = Path(__file__).parent / "sql"
+FUNCTIONS = (*sql.FUNCTIONS, *sql_frequency.FUNCTIONS)
 
 _NAME = re.compile(r"([0-9]{4})_([a-z0-9_]+)\.sql")
 _REASON_MAX = 500
@@ -108,6 +113,8 @@ def migrate(client: Client, folder: Path = SQL_FOLDER) -> list[Migration]:
     migrations = pending(client, folder)
     _run(client, _CREATE_DATABASE, "tally.migrations")
     _run(client, _CREATE_TABLE, "tally.migrations")
+    for statement in FUNCTIONS:
+        _run(client, statement, "the functions of tally")
     for migration in migrations:
         for number, statement in enumerate(migration.statements, start=1):
             _run(client, statement, f"{folder / migration.file}, statement {number}")

@@ -9,6 +9,11 @@ Grain = Literal["1m", "1h", "1d"]
 GRAINS: tuple[Grain, ...] = ("1m", "1h", "1d")
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+GRAIN_MS: dict[Grain, int] = {
+    "1m": _UNITS_MS["m"],
+    "1h": _UNITS_MS["h"],
+    "1d": _UNITS_MS["d"],
+}
 _DURATION_MAX_MS = 36_500 * _UNITS_MS["d"]
 _FOREVER = "forever"
 
@@ -54,6 +59,13 @@ class Rules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class Sketch(Rules):
+    """Counters without cells of their own: the error wanted of a count, and how many can lead."""
+
+    error: float = Field(default=0.002, ge=0.0005, le=0.5, allow_inf_nan=False)
+    keys: int = Field(default=1_000, ge=1, le=100_000)
+
+
 class Distinct(Rules):
     """Distinct members: on or off, the relative standard error wanted, and for which grains."""
 
@@ -63,12 +75,20 @@ class Distinct(Rules):
 
 
 class Trends(Rules):
-    """Trends: how many counters are ranked, and from which count and score one is trending."""
+    """Trends: how many counters are ranked, and from when on one is trending.
+
+    `min_count` is of the last hour. `min_uniques` is of members beyond the usual ones, and
+    `max_per_member` is how many times the usual events each of these made; 0 allows any number.
+    `min_regions` is for all regions together; where fewer are active, all of these.
+    """
 
     enabled: bool = True
     k: int = Field(default=100, ge=1, le=10_000)
     min_count: int = Field(default=10, ge=1, le=2**40)
-    min_score: float = Field(default=3.0, gt=0, le=1e6, allow_inf_nan=False)
+    min_score: float = Field(default=7.0, gt=0, le=1e6, allow_inf_nan=False)
+    min_uniques: int = Field(default=10, ge=0, le=2**40)
+    max_per_member: float = Field(default=5.0, ge=0, le=1e12, allow_inf_nan=False)
+    min_regions: int = Field(default=2, ge=1, le=10_000)
 
 
 class Retention(Rules):
@@ -94,6 +114,7 @@ class Family(Rules):
     cells_max: int = Field(default=1_000_000, ge=1, le=100_000_000)
     shards: Annotated[int, Field(ge=1, le=4096)] | Literal["adaptive"] = 1
     read_mode: Literal["cached", "exact", "live"] = "cached"
+    sketch: Sketch = Sketch()
     distinct: Distinct = Distinct()
     trends: Trends = Trends()
     retention: Retention = Retention()

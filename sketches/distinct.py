@@ -19,9 +19,11 @@ from sketches.registers import (
     PRECISION_MAX,
     PRECISION_MIN,
     estimated,
+    folded,
     placed,
     rank_max,
     standard_error,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -122,6 +124,25 @@ class Distinct:
         if math.isinf(value):
             return Estimate(value, float(len(ranks)), value)
         return around(value, standard_error(self.precision), at_least=len(ranks))
+
+    def folded(self, precision: int) -> Self:
+        """As the same members would have made it at a lower precision, exactly.
+
+        Sketches of two precisions are united after the finer one is folded. Raises BadInputError
+        for a greater precision.
+        """
+        made = type(self)(precision)
+        made._raise_to(*folded(*self.registers(), self.precision, precision))
+        return made
+
+    def uniques(self) -> tuple[int, int, int]:
+        """The estimate and its bounds as whole numbers, as the views of ClickHouse tell them.
+
+        Rounded, and never below the lower bound.
+        """
+        found = self.estimate()
+        low = whole(found.low)
+        return max(whole(found.value), low), low, whole(found.high)
 
     def to_bytes(self) -> bytes:
         """All there is to know; equal for equal registers."""

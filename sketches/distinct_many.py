@@ -18,11 +18,14 @@ from sketches.distinct import Distinct
 from sketches.registers import placed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from sketches.hashing import Column
     from sketches.registers import Indexes, Ranks
 
+_NOTHING = np.zeros(0, np.uint64)
 ROWS_MAX = (1 << 40) - 1  # so that the number after the last fits as well
 _SMALL_MAX = 1 << 14
 
@@ -31,9 +34,30 @@ _SMALL_MAX = 1 << 14
 class Raised:
     """Registers that were raised, by row and index ascending: what a flush has to write."""
 
-    rows: NDArray[np.int64]
-    indexes: Indexes
-    ranks: Ranks
+    packed: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Whose register each is."""
+        return (self.packed >> np.uint64(24)).astype(np.int64)
+
+    @property
+    def indexes(self) -> Indexes:
+        """Which register each is."""
+        return (self.packed >> np.uint64(8)).astype(np.uint16)
+
+    @property
+    def ranks(self) -> Ranks:
+        """What each was raised to."""
+        return self.packed.astype(np.uint8)
+
+    @classmethod
+    def greatest(cls, parts: Sequence[Raised]) -> Raised:
+        """Every register that is in any of the parts, once, at its greatest."""
+        return cls(_greatest(np.concatenate([part.packed for part in parts] or [_NOTHING])))
 
 
 class DistinctMany:
@@ -43,8 +67,8 @@ class DistinctMany:
 
     def __init__(self, precision: int) -> None:
         self.precision = Distinct(precision).precision
-        self._large = np.zeros(0, np.uint64)
-        self._small = np.zeros(0, np.uint64)
+        self._large = _NOTHING
+        self._small = _NOTHING
 
     @classmethod
     def for_error(cls, error: float) -> DistinctMany:
@@ -67,11 +91,7 @@ class DistinctMany:
         packed = numbers.astype(np.uint64) << np.uint64(24)
         packed |= indexes.astype(np.uint64) << np.uint64(8)
         packed |= ranks
-        packed.sort()
-        # Of the entries of one register, the last of the sorted has the greatest rank.
-        registers = packed >> np.uint64(8)
-        is_last = np.append(registers[1:] != registers[:-1], True)[: len(packed)]
-        return _unpacked(self._raise_to(packed[is_last]))
+        return Raised(self._raise_to(_greatest(packed)))
 
     def sketch(self, row: int) -> Distinct:
         """The sketch of one row, empty if nothing was ever added to it."""
@@ -79,7 +99,7 @@ class DistinctMany:
         ends = np.array([row, row + 1], np.uint64) << np.uint64(24)
         for kept in (self._large, self._small):
             start, end = np.searchsorted(kept, ends)
-            found = _unpacked(kept[start:end])
+            found = Raised(kept[start:end])
             made.merge(Distinct.from_registers(self.precision, found.indexes, found.ranks))
         return made
 
@@ -102,13 +122,14 @@ class DistinctMany:
             if len(self._small) > max(_SMALL_MAX, len(self._large) // 8):
                 whole = np.concatenate((self._large, self._small))
                 self._large = np.sort(whole, kind="stable")
-                self._small = np.zeros(0, np.uint64)
+                self._small = _NOTHING
         return packed[is_raised]
 
 
-def _unpacked(packed: NDArray[np.uint64]) -> Raised:
-    return Raised(
-        (packed >> np.uint64(24)).astype(np.int64),
-        (packed >> np.uint64(8)).astype(np.uint16),
-        packed.astype(np.uint8),
-    )
+def _greatest(packed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each register once, sorted. Of the entries of one, the last has the greatest rank."""
+    packed = np.sort(packed)
+    registers = packed >> np.uint64(8)
+    is_last = np.append(registers[1:] != registers[:-1], True)[: len(packed)]
+    found: NDArray[np.uint64] = packed[is_last]
+    return found

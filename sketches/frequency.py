@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 _KIND, _VERSION = b"F", 1
 _HEAD = struct.Struct("<BIqQQB")  # rows, width, through, both totals, has removals
 _MERGED = -2  # stands for a `through` of None in the bytes
+ROWS = 6
+"""What `for_error` makes for the confidence it has by default: so many rows are in ClickHouse."""
 ROWS_MAX = 32
 WIDTH_MAX = 1 << 24
 _ROWS_AT_ONCE = 1 << 13  # so that the columns in between stay within the processor's cache
-_MULTIPLIERS = mix(np.arange(ROWS_MAX, dtype=np.uint64)) | np.uint64(1)
+MULTIPLIERS = mix(np.arange(ROWS_MAX, dtype=np.uint64)) | np.uint64(1)
+"""By what the hash of a key is multiplied in each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,19 @@ class Estimates:
     values: NDArray[np.int64]
     lows: NDArray[np.int64]
     highs: NDArray[np.int64]
+
+
+def columns_of(hashed: NDArray[np.uint64], row: int, width: int) -> NDArray[np.int64]:
+    """Where keys are counted in a row: a multiplication of the hash per row, then its top."""
+    top = (hashed * MULTIPLIERS[row]) >> np.uint64(32)
+    found: NDArray[np.int64] = ((top * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
+    return found
+
+
+def buckets_of(keys: Column, width: int, rows: int = ROWS) -> NDArray[np.int64]:
+    """The buckets of each key, one per row: row * width + column. Raises BadInputError."""
+    hashed = hashes(keys)
+    return np.stack([columns_of(hashed, row, width) + row * width for row in range(rows)], axis=1)
 
 
 class Frequency:
@@ -195,10 +211,7 @@ class Frequency:
             raise BadInputError(f"a damaged frequency sketch: it counted through {through}")
 
     def _columns(self, hashed: NDArray[np.uint64], row: int) -> NDArray[np.int64]:
-        """Where keys are counted in a row: a multiplication of the hash per row, then its top."""
-        top = (hashed * _MULTIPLIERS[row]) >> np.uint64(32)
-        found: NDArray[np.int64] = ((top * np.uint64(self.width)) >> np.uint64(32)).astype(np.int64)
-        return found
+        return columns_of(hashed, row, self.width)
 
     def _count(
         self, table: NDArray[np.int64], hashed: NDArray[np.uint64], amounts: NDArray[np.int64]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.errors import BadInputError
 from sketches.hashing import hashes
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PRECISION_MIN, PRECISION_MAX = 4, 16  # a register's number fits the UInt16 of the tables
 STEPS = 32  # of both series below; the last third of them changes nothing even at precision 16
 ALPHA = (3248660424278399, 4503599627370496)  # 1 / (2 ln 2), as the exact fraction a double holds
+WHOLE_MAX = 18446744073709549568.0  # the greatest double below 2^64, what a UInt64 can tell
 assert ALPHA[0] / ALPHA[1] == 1 / (2 * math.log(2))
 
 
@@ -54,6 +56,29 @@ def placed(members: Column, precision: int) -> tuple[Indexes, Ranks]:
     half = np.where(upper > 0, upper, lower).astype(np.float64)
     lengths = np.frexp(half)[1] + np.where(upper > 0, 32, 0)
     return indexes, (rank_max(precision) - lengths).astype(np.uint8)
+
+
+def folded(indexes: Indexes, ranks: Ranks, wide: int, narrow: int) -> tuple[Indexes, Ranks]:
+    """Registers of precision `wide` as the same members would have made them at `narrow`, exactly.
+
+    The last bits of a register's number become the first ones that its rank is counted in. Returns
+    each register once, ascending. Raises BadInputError for a precision that is greater.
+    """
+    if narrow > wide:
+        raise BadInputError(f"registers of precision {wide} cannot be unfolded to {narrow}")
+    spare = wide - narrow
+    rest = indexes & np.uint16((1 << spare) - 1)
+    lengths = np.frexp(rest.astype(np.float64))[1]
+    risen = np.where(rest > 0, spare + 1 - lengths, ranks.astype(np.int64) + spare)
+    found = np.zeros(1 << narrow, np.uint8)
+    np.maximum.at(found, indexes >> np.uint16(spare), risen.astype(np.uint8))
+    hit = np.flatnonzero(found)
+    return hit.astype(np.uint16), found[hit]
+
+
+def whole(value: float) -> int:
+    """An estimate as the whole number that tables and views tell: halves up, below 2^64."""
+    return math.floor(min(value + 0.5, WHOLE_MAX))
 
 
 def estimated(ranks: Ranks, precision: int) -> float:

@@ -2,17 +2,21 @@
 
     tallyDistinct(registers, precision)                -> Float64, the estimate
     tallyDistinctLow(estimate, registers, precision)   -> Float64, and tallyDistinctHigh: its bounds
+    tallyWhole(estimate)                               -> UInt64, rounded: what views tell
+    tallyFold(registers, wide, narrow)                 -> Map, of a lower precision
 
 `registers` is a Map(UInt16, UInt8); a union over windows, shards, regions or counters is maxMap:
 
     SELECT tallyDistinct(maxMap(registers), 12) FROM ... WHERE counter IN (...)
 
-The numbers are those of sketches/registers.py and sketches/distinct.py, to the last digit.
+Registers of several precisions are folded to the least of them before they are united. Functions
+belong to the server, not to a database. The numbers are those of sketches/registers.py and
+sketches/distinct.py, to the last digit.
 """
 
 from __future__ import annotations
 
-from sketches.registers import ALPHA, STEPS
+from sketches.registers import ALPHA, STEPS, WHOLE_MAX
 
 _REGISTERS = "bitShiftLeft(toUInt64(1), precision)"
 _MOST = "(65 - precision)"
@@ -50,5 +54,20 @@ _LOW = f"""CREATE OR REPLACE FUNCTION tallyDistinctLow AS (estimate, registers, 
 _HIGH = f"""CREATE OR REPLACE FUNCTION tallyDistinctHigh AS (estimate, registers, precision) ->
     greatest(toFloat64({_HIT}), ceil(estimate / (1 - 2 * (1.04 / sqrt({_REGISTERS})))))"""
 
-FUNCTIONS: tuple[str, ...] = (_SIGMA, _TAU, _DISTINCT, _LOW, _HIGH)
+_WHOLE = f"""CREATE OR REPLACE FUNCTION tallyWhole AS (estimate) ->
+    toUInt64(floor(least(estimate + 0.5, toFloat64({int(WHOLE_MAX)}))))"""
+
+# The last bits of a register's number, which the rank is counted in from now on, and their length.
+_SPARE = "toUInt8(wide - narrow)"
+_REST = f"bitAnd(index, bitShiftLeft(toUInt32(1), {_SPARE}) - 1)"
+_LENGTH = f"length(trimLeft(bin({_REST}), '0'))"
+# Several registers become one. Alone arrayReduce leaves the greatest rank of each.
+_FOLD = f"""CREATE OR REPLACE FUNCTION tallyFold AS (registers, wide, narrow) ->
+    if(wide <= narrow, registers, arrayReduce('maxMap', [CAST((
+        arrayMap(index -> toUInt16(bitShiftRight(index, {_SPARE})), mapKeys(registers)),
+        arrayMap((index, rank) ->
+            toUInt8(if({_REST} = 0, rank + {_SPARE}, {_SPARE} + 1 - {_LENGTH})),
+            mapKeys(registers), mapValues(registers))), 'Map(UInt16, UInt8)')]))"""
+
+FUNCTIONS: tuple[str, ...] = (_SIGMA, _TAU, _DISTINCT, _LOW, _HIGH, _WHOLE, _FOLD)
 """Statements that make the functions, in this order; running them again changes nothing."""

@@ -26,7 +26,7 @@ from pipeline.errors import TallyError, TryAgainError
 # fmt: off
 COMMANDS = (
     "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
-    "dead_letters", "explain", "tail", "rules", "partitions", "doctor",
+    "dead_letters", "explain", "tail", "rules", "partitions", "doctor", "top", "rank", "unique",
 )
 # fmt: on
 

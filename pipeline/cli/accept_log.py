@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.output import console, print_json
+from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
     from pipeline.control.accept_log import Accepted
@@ -22,7 +23,9 @@ def accept_log(
     """Go on after a log was truncated, made anew or trimmed, or its offsets were lost.
 
     A worker refuses such a log, and `tally status` says so. What was counted stays; counting goes
-    on at the first record that came after it. Stop all workers first.
+    on at the first record that came after it, and ids that were counted stay known. Dead letters
+    of a log that was only trimmed can still be retried, those of another log cannot. Stop all
+    workers first: while one runs, nothing is done.
     """
     from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 
@@ -31,7 +34,14 @@ def accept_log(
         print_json(
             {
                 "accepted": [
-                    {"shard": one.shard, "incarnation": one.incarnation, "start": one.start}
+                    {
+                        "shard": one.shard,
+                        "incarnation": one.incarnation,
+                        "start": one.start,
+                        "log": "trimmed" if one.trimmed else "other",
+                        "ids": one.ids,
+                        "refused": one.refused,
+                    }
                     for one in accepted
                 ]
             }
@@ -39,8 +49,22 @@ def accept_log(
         return
     for one in accepted:
         console().print(f"shard {one.shard} goes on at offset {one.start} ({one.reason})")
+        console().print(f"  {_kept(one)}")
     if not accepted:
         console().print("nothing to accept: every shard was counted from the log that is there")
+
+
+def _kept(one: "Accepted") -> str:
+    """What the shard still knows of the time before."""
+    if one.trimmed:
+        return (
+            f"the log was trimmed: {one.ids:,} ids and {one.refused:,} places of dead letters stay "
+            "known"
+        )
+    return (
+        f"it is another log: {one.ids:,} ids stay known; dead letters of the log before can not be "
+        "retried, give those events with `tally produce`, each once"
+    )
 
 
 async def _accept(settings: "Settings") -> "list[Accepted]":
@@ -48,10 +72,14 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
 
     from pipeline import topics  # noqa: PLC0415
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
+    from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.accept_log import LogAcceptor  # noqa: PLC0415
+    from pipeline.control.flushed import FlushedReads  # noqa: PLC0415
     from pipeline.log_check import RecoveryReader  # noqa: PLC0415
     from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
+    from pipeline.reads.reads import Reads  # noqa: PLC0415
 
+    reads = Reads(connect(settings.clickhouse), SystemClock())
     topic = topics.changelog(settings.build)
     reader = PartitionReader(settings.kafka)
     changelog = ChangelogWriter(settings.kafka, topic)
@@ -67,6 +95,7 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
             reader=reader,
             recovery=recovery,
             changelog=changelog,
+            flushed=FlushedReads(reads, settings.build),
         ).accept()
     finally:
         await changelog.stop()

@@ -100,9 +100,12 @@ def asked_span(
 
 def _print(answer: "CountAnswer") -> None:
     net = f"  (net {answer.net:,})" if answer.net < 0 else ""
-    write_line(f"{printable(answer.counter)}  {answer.total:,}{net}")
+    between = _between(answer.low, answer.high)
+    why = f" ({between}: the family is sketched)" if between else ""
+    write_line(f"{printable(answer.counter)}  {answer.total:,}{net}{why}")
     for row in answer.windows:
-        write_line(f"  {row.window}  {row.count:>12,}")
+        bounds = _between(row.low, row.high)
+        write_line(f"  {row.window}  {row.count:>12,}" + (f"  {bounds}" if bounds else ""))
     if answer.mode == "cached":
         age = "never" if answer.staleness_ms is None else f"{answer.staleness_ms / 1000:.0f} s ago"
         write_line(f"  cached: rolled up {age}; --mode exact has what came since")
@@ -116,3 +119,7 @@ def _print(answer: "CountAnswer") -> None:
         )
     for remark in answer.remarks:
         write_line(f"  {remark}")
+
+
+def _between(low: int | None, high: int | None) -> str:
+    return "" if low is None or high is None else f"between {low:,} and {high:,}"

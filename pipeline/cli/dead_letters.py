@@ -1,23 +1,20 @@
-"""`tally dead-letters`: what was refused and why; and again to the log after a fix."""
+"""`tally dead-letters`: what was refused and why; and counted after a fix."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.output import console, print_json
+from pipeline.cli.letters_again import LETTERS_MAX, insert_letters, retry_letters
+from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import duration_ms, moment
 from pipeline.clock import SystemClock
-from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
     from pipeline.letters.letter import StoredLetter
-    from pipeline.letters.reads import LetterFilter, LetterReads, ListedLetter
-    from pipeline.letters.retry import Outcome
+    from pipeline.letters.reads import ListedLetter
 
 LISTED_DEFAULT = 20
-RETRIED_MAX = 100_000
 SAMPLE_LENGTH = 60
 
 
@@ -27,14 +24,14 @@ def register(app: typer.Typer) -> None:
 
 def dead_letters(
     limit: Annotated[
-        int | None, typer.Option(min=1, max=RETRIED_MAX, help="Only the newest N; 20 are listed.")
+        int | None, typer.Option(min=1, max=LETTERS_MAX, help="Only the newest N; 20 are listed.")
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Only reasons with this text in it.")] = None,
     shard: Annotated[int | None, typer.Option(min=0, help="Only of this partition.")] = None,
     since: Annotated[str | None, typer.Option(help="Only from this log time on (UTC).")] = None,
     last: Annotated[str | None, typer.Option(help="Only of the last 60m, 24h, 7d, ...")] = None,
     waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only those that were not retried.")
+        bool, typer.Option("--waiting", help="Only those not retried or inserted.")
     ] = False,
     by_reason: Annotated[
         bool, typer.Option("--by-reason", help="Count them by reason instead.")
@@ -42,11 +39,16 @@ def dead_letters(
     retry: Annotated[
         bool, typer.Option("--retry", help="Send those that match to the log again.")
     ] = False,
+    insert: Annotated[
+        bool, typer.Option("--insert", help="Insert the cells that ClickHouse had refused.")
+    ] = False,
     edited: Annotated[
         typer.FileBinaryRead | None,
         typer.Option(help="With --retry: NDJSON of place and event, to send instead."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --retry: do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --retry and --insert: do not ask.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """What was refused, newest first: place, log time, reason and how it begins.
@@ -56,21 +58,29 @@ def dead_letters(
     `--retry` sends letters again after a fix, each to its old partition under its old place and
     time, so that it counts once however often it is sent. The exit code is 1 if one could not be.
 
+    `--insert` is for cells that ClickHouse refused (rows below 0): once their table takes them,
+    they are inserted, and added to the hours, days and totals that were rolled up without them.
+
     Example: `tally dead-letters --reason "too late" --last 24h --retry`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.letters.reads import LetterFilter, LetterReads  # noqa: PLC0415 - brings pyarrow
     from schemas.settings import load_settings  # noqa: PLC0415
 
-    if (edited or yes) and not retry:
-        raise typer.BadParameter("--edited and --yes are for --retry")
-    if retry and by_reason:
-        raise typer.BadParameter("give --by-reason or --retry, not both")
+    if edited and not retry:
+        raise typer.BadParameter("--edited is for --retry")
+    if yes and not (retry or insert):
+        raise typer.BadParameter("--yes is for --retry and --insert")
+    if retry + insert + by_reason > 1:
+        raise typer.BadParameter("give one of --by-reason, --retry and --insert")
     settings = load_settings()
     wanted = LetterFilter(reason, shard, _since_ms(since, last), waiting=waiting)
-    reads = LetterReads(connect(settings.clickhouse))
+    client = connect(settings.clickhouse)
+    reads = LetterReads(client)
     if retry:
-        _retry(settings.kafka, reads, wanted, limit, edited, yes=yes, json=json)
+        retry_letters(settings.kafka, reads, wanted, limit, edited, yes=yes, json=json)
+    elif insert:
+        insert_letters(settings, client, wanted, limit, yes=yes, json=json)
     elif by_reason:
         _print_reasons(reads.by_reason(wanted), json=json)
     else:
@@ -94,9 +104,10 @@ def _print_letters(letters: "list[ListedLetter]", matching: int) -> None:
 
     width = max((len(letter.key.place) for letter in letters), default=0)
     for letter in letters:
+        done = "inserted" if letter.key.is_cell else "retried"
         write_line(
             f"{letter.key.place:<{width}}  {rfc3339(letter.key.log_ms)}  "
-            f"{printable(letter.reason)}{' (retried)' if letter.retried else ''}  "
+            f"{printable(letter.reason)}{f' ({done})' if letter.retried else ''}  "
             f"{printable(letter.sample, SAMPLE_LENGTH)}"
         )
     if matching > len(letters):
@@ -150,60 +161,3 @@ def document(letter: "ListedLetter", stored: "StoredLetter | None") -> dict[str,
         "value": text,
         "value_base64": base64,
     }
-
-
-def _retry(
-    kafka: str,
-    reads: "LetterReads",
-    wanted: "LetterFilter",
-    limit: int | None,
-    edited_file: "typer.FileBinaryRead | None",
-    *,
-    yes: bool,
-    json: bool,
-) -> None:
-    from dataclasses import replace  # noqa: PLC0415
-
-    from pipeline.letters.edited import read_edited  # noqa: PLC0415
-    from pipeline.letters.retry import RETRIED, plan, retry  # noqa: PLC0415
-    from pipeline.letters.sender import KafkaRetrySender  # noqa: PLC0415
-    from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
-    from pipeline.refused import PLACES_MAX  # noqa: PLC0415
-
-    edited = read_edited(edited_file) if edited_file is not None else None
-    chosen = wanted if edited is not None else replace(wanted, waiting=True)
-    letters = reads.letters(chosen, limit or RETRIED_MAX)
-    planned = plan(letters, reads.nth_newest(PLACES_MAX), edited)
-    if edited is None and not wanted.waiting:
-        planned.skipped[RETRIED] += reads.count(replace(wanted, retried=True))
-    if planned.keys and not (yes or _agreed(len(planned.keys))):
-        raise OperatorError("nothing was sent, as you wished; --yes does not ask")
-    outcome = retry(
-        planned,
-        edited,
-        letters=LetterTopic(kafka),
-        sender=KafkaRetrySender(kafka),
-        memory=reads,
-        clock=SystemClock(),
-    )
-    _print_outcome(outcome, json=json)
-    if outcome.unsent:
-        raise OperatorError(f"{outcome.unsent:,} dead letters were not sent, for the reasons given")
-
-
-def _agreed(letters: int) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    return typer.confirm(f"Send {letters:,} dead letters to the log again?", err=True)
-
-
-def _print_outcome(outcome: "Outcome", *, json: bool) -> None:
-    skipped = [(reason, count) for reason, count in outcome.skipped.most_common() if count]
-    if json:
-        listed = [{"reason": reason, "letters": count} for reason, count in skipped]
-        print_json({"sent": outcome.sent, "skipped": listed})
-        return
-    out = console()
-    out.print(f"sent {outcome.sent:,} dead letters again")
-    for reason, count in skipped:
-        out.print(f"skipped {count:,}: {printable(reason)}")

@@ -13,7 +13,7 @@ from pipeline.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.reads.explain import Explanation
+    from pipeline.reads.explain import Explanation, SketchedPart
     from pipeline.reads.spans import Span
 
 
@@ -53,7 +53,8 @@ def explain(
 
 
 def _window(text: str, by: GrainOption) -> "Span":
-    from pipeline.reads.spans import GRAIN_MS, Span, window_of  # noqa: PLC0415 - brings pydantic
+    from pipeline.reads.spans import Span, window_of  # noqa: PLC0415 - brings pydantic
+    from schemas.rules import GRAIN_MS  # noqa: PLC0415 - brings pydantic
 
     since_ms = window_of(round(moment(text).timestamp() * 1000), by.value)
     return Span.of(since_ms, since_ms + GRAIN_MS[by.value]) or Span()
@@ -99,6 +100,18 @@ def _shard_lines(found: "Explanation") -> "Iterator[str]":
         )
 
 
+def _sketched_line(part: "SketchedPart") -> str:
+    why = (
+        "its family is sketched, and has no cells of its counters"
+        if part.by_rule
+        else "its family had more counters than its cap allows, and what spilled is sketched"
+    )
+    return (
+        f"sketched      {part.value:,} of it are estimated, between {part.low:,} and "
+        f"{part.high:,}: {why}"
+    )
+
+
 def _lines(found: "Explanation") -> "Iterator[str]":
     yield f"build         {found.build}"
     yield (
@@ -117,7 +130,9 @@ def _lines(found: "Explanation") -> "Iterator[str]":
     letters = found.dead_letters
     why = f", the last as: {printable(letters.last_reason)}" if letters.last_reason else ""
     yield f"dead letters  {letters.count:,} name it{why}"
-    if found.spilled_to is None:
+    if found.sketched is not None:
+        yield _sketched_line(found.sketched)
+    elif found.spilled_to is None:
         yield "capped        no"
     else:
         yield (

@@ -10,10 +10,7 @@ from pipeline.errors import OperatorError
 PLANNED = {
     "serve": "The web API and dashboard.",
     "load": "Synthetic load.",
-    "unique": "Distinct members with bounds.",
-    "top": "The greatest counters of a family.",
     "trending": "The counters of a family that rise.",
-    "rank": "A counter's place in its family.",
     "replay": "Rebuild from the log as a new build beside the live one.",
     "adjust": "Add an audited correction.",
     "reset": "Bring a counter to zero by an audited correction.",

@@ -2,7 +2,7 @@
 
 What was counted stays as it is. Counting goes on at the first record that came after it, under a
 new incarnation: its cells have keys of their own, so nothing new is hidden by an old cell's greater
-values, and nothing old is changed.
+values, and nothing old is changed. What a shard keeps beside that is told in `going_on`.
 """
 
 from __future__ import annotations
@@ -10,35 +10,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from pipeline import topics
-from pipeline.changelog import position_record
+from pipeline.control.going_on import after_trim, first_records, in_other_log, is_trimmed
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
+from pipeline.log_check import WHAT_TO_DO
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
-from pipeline.shard import Shard
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from pipeline.changelog_writer import ChangelogWriter
+    from pipeline.control.flushed import FlushedReads
     from pipeline.log_check import RecoveryReader
     from pipeline.partition_reader import PartitionReader
+    from pipeline.shard import Shard
 
 _TIMEOUT_S = 20.0
-_GENERATION = 0
-"""Of position records that no worker wrote: groups count theirs from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A shard that goes on at `start` of a log it was not counted from."""
+    """A shard that goes on at `start`, and how many ids and refused places it still knows."""
 
     shard: int
     incarnation: int
     start: int
     reason: str
+    trimmed: bool
+    """Whether it is the same log, trimmed; otherwise it is another one."""
+    ids: int
+    refused: int
 
 
 class LogAcceptor:
@@ -53,6 +62,7 @@ class LogAcceptor:
         reader: PartitionReader,
         recovery: RecoveryReader,
         changelog: ChangelogWriter,
+        flushed: FlushedReads,
     ) -> None:
         self._admin = admin
         self._group = topics.group_id(build)
@@ -60,12 +70,15 @@ class LogAcceptor:
         self._reader = reader
         self._recovery = recovery
         self._changelog = changelog
+        self._flushed = flushed
 
     async def accept(self) -> list[Accepted]:
         """Accept every shard whose log or offset is not what was counted. Returns those.
 
-        Raises OperatorError while workers run, TryAgainError when Kafka is away.
+        Raises OperatorError while workers run, before anything is written, and TryAgainError when a
+        server is away. Shards that were accepted until then stay so; calling again does the rest.
         """
+        self._check_stopped()
         accepted = []
         rules = CountingRules()
         committed = self._committed()
@@ -77,36 +90,64 @@ class LogAcceptor:
             if position is None:
                 continue  # It was never counted, or its changelog is gone: nothing to go on from.
             shard = found.resume(position)
+            rules = shard.rules if shard.rules.supersedes(rules) else rules
             try:
                 await self._recovery.check(shard)
             except ShardRefusedError as error:
                 accepted.append(await self._begin_anew(shard, error.reason))
-                rules = shard.rules if shard.rules.supersedes(rules) else rules
-        if rules.version:
+        if accepted and rules.version:
             # Shards keep their rules, but a log that was made anew has none for later builds.
             await self._changelog.append_control(topics.INCREMENTS, RULES_KIND, rules.bytes)
         return accepted
 
     async def _begin_anew(self, shard: Shard, reason: str) -> Accepted:
-        """Where the log has its first record that is younger than what was counted."""
-        partition = shard.partition
-        start, end = await self._reader.ends(topics.INCREMENTS, partition)
-        if shard.last_batch is not None and start <= shard.position:
-            since_ms = shard.last_batch.timestamp_ms + 1
-            found = await self._reader.offset_at(topics.INCREMENTS, partition, since_ms)
-            start = end if found is None else found
-        anew = Shard(
-            partition,
-            start,
-            shard.log_ms,
-            shard.incarnation + 1,
-            shard.rules,
-            replica=shard.replica,
+        start, end = await self._reader.ends(topics.INCREMENTS, shard.partition)
+        flushed = self._flushed.read(shard)
+        trimmed = is_trimmed(shard, start, end, flushed.through)
+        if trimmed:
+            anew = after_trim(shard, start, flushed)
+        else:
+            anew = in_other_log(shard, await self._first_younger(shard, start, end))
+        self._check_stopped()
+        await self._changelog.append(shard.partition, first_records(anew))
+        self._commit(shard.partition, anew.position)
+        return Accepted(
+            shard.partition,
+            anew.incarnation,
+            anew.position,
+            reason.removesuffix(f"; {WHAT_TO_DO}"),
+            trimmed,
+            len(anew.ids),
+            len(anew.refused),
         )
-        record = position_record(anew.snapshot(checkpoint=False), _GENERATION)
-        await self._changelog.append(partition, [record])
-        self._commit(partition, start)
-        return Accepted(partition, anew.incarnation, start, reason)
+
+    async def _first_younger(self, shard: Shard, start: int, end: int) -> int:
+        """Where another log has its first record that is younger than what was counted.
+
+        In a log made anew that is its first one; in a log that was truncated, the first new one.
+        """
+        if shard.last_batch is None:
+            return start
+        since_ms = shard.last_batch.timestamp_ms + 1
+        found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, since_ms)
+        return end if found is None else found
+
+    def _check_stopped(self) -> None:
+        """Raise OperatorError while the build's group has members: workers would not notice."""
+        try:
+            futures = self._admin.describe_consumer_groups([self._group])
+            members = futures[self._group].result(timeout=_TIMEOUT_S).members
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return
+            raise TryAgainError(f"Kafka did not tell who counts: {error}") from error
+        if members:
+            hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
+            raise OperatorError(
+                f"workers of group {self._group} run, or were killed less than ten seconds ago (on "
+                f"{hosts}): stop all of them (`tally up --workers 0` runs the servers alone), "
+                "then run this again"
+            )
 
     def _committed(self) -> dict[int, int]:
         request = [ConsumerGroupTopicPartitions(self._group)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from schemas.rules import format_duration
 
 if TYPE_CHECKING:
@@ -73,4 +75,13 @@ def _family(place: str, rules: FamilyRules) -> dict[str, str]:
         f"{place}.regions": str(rules.regions).lower(),
         f"{place}.ids.horizon": format_duration(rules.ids_horizon_ms),
         f"{place}.cells_max": str(rules.cells_max),
+        f"{place}.kind": "sketched" if rules.sketched else "exact",
+        f"{place}.sketch.error": f"{rules.sketch_error:g}",
+        f"{place}.sketch.keys": str(rules.sketch_keys),
+        f"{place}.distinct.precision": str(rules.distinct_precision or "off"),
+        f"{place}.distinct.grains": ",".join(rules.distinct_grains),
+        **{
+            f"{place}.trends.{name}": msgspec.json.encode(value).decode()
+            for name, value in msgspec.structs.asdict(rules.trends).items()
+        },
     }

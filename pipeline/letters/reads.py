@@ -35,7 +35,8 @@ _LETTERS = (
 class LetterFilter:
     """Which letters: those whose reason has this text in it, of this shard, since this moment.
 
-    `waiting` leaves out those that were retried, `retried` the others.
+    `waiting` leaves out those that were retried, `retried` the others; `cells` leaves out records,
+    so that cells that ClickHouse refused remain.
     """
 
     reason: str | None = None
@@ -43,6 +44,7 @@ class LetterFilter:
     since_ms: int | None = None
     waiting: bool = False
     retried: bool = False
+    cells: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +89,13 @@ class LetterReads:
         [(count,)] = self._rows(query, _parameters(wanted))
         return int(count)
 
-    def nth_newest(self, number: int) -> dict[int, LetterKey]:
-        """The `number`-th refused record from the log's end, of each shard that has so many."""
-        query = (
-            f"SELECT shard, `offset`, `row`, log_ms FROM ({_LETTERS.format(where=_where(_ALL))}) "  # noqa: S608 - see _where
-            "WHERE `row` >= 0 ORDER BY `offset` DESC, `row` DESC "
-            "LIMIT 1 OFFSET {skipped:UInt32} BY shard"
-        )
-        keys = [LetterKey(*map(int, row)) for row in self._rows(query, {"skipped": number - 1})]
-        return {key.shard: key for key in keys}
+    def build(self) -> int:
+        """The build whose letters these are."""
+        [(build,)] = self._rows("SELECT argMax(build, declaration) FROM tally.builds", {})
+        return int(build)
 
     def record_retries(self, keys: Sequence[LetterKey], retried_at_ms: int) -> None:
-        """Remember that these letters are in the log again."""
+        """Remember that these letters are in the log again or, cells, in their table."""
         moments = pa.timestamp("ms", "UTC")
         columns = {
             "shard": pa.array([key.shard for key in keys], pa.uint32()),
@@ -113,8 +110,8 @@ class LetterReads:
             )
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(
-                f"ClickHouse did not remember {len(keys)} retries: {error}; they are in the log, "
-                "and sending them again counts nothing twice"
+                f"ClickHouse did not remember that {len(keys)} letters are done with: {error}; run "
+                "it again, which counts nothing twice"
             ) from error
 
     def _rows(self, query: str, parameters: dict[str, Any]) -> Sequence[Sequence[Any]]:
@@ -122,9 +119,6 @@ class LetterReads:
             return self._client.query(query, parameters).result_rows
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(f"ClickHouse did not answer a query: {error}") from error
-
-
-_ALL = LetterFilter()
 
 
 def _where(wanted: LetterFilter) -> str:
@@ -140,6 +134,8 @@ def _where(wanted: LetterFilter) -> str:
         conditions.append(f"NOT {_RETRIED}")
     if wanted.retried:
         conditions.append(_RETRIED)
+    if wanted.cells:
+        conditions.append("`row` < 0")
     return " AND ".join(conditions)
 
 

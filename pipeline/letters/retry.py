@@ -17,7 +17,6 @@ import numpy as np
 from pipeline.dead_letters import TOPIC, VALUE_BYTES_MAX
 from pipeline.decode import decode
 from pipeline.lanes import CONTENT_TYPE_HEADER, RETRY_HEADER
-from pipeline.refused import PLACES_MAX
 from schemas.records import Headers, Records
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.letters.letter import LetterKey, StoredLetter
     from pipeline.letters.reads import ListedLetter
+    from pipeline.letters.remembered import Remembered
 
 CHUNK_LETTERS = 500
 """So many are sent, confirmed and remembered together."""
 
 RETRIED = "retried before"
-TOO_OLD = f"older than the {PLACES_MAX:,} newest of their shard, which is what workers remember"
 CUT = f"only the first {VALUE_BYTES_MAX:,} bytes were kept; give the event with --edited"
-CELL = "cells that ClickHouse refused, whose records were counted; insert them into tally.cells_1m"
+CELL = "cells that ClickHouse refused, whose records were counted; insert them with --insert"
 UNKNOWN = "no dead letters that match"
 GONE = f"not in the topic {TOPIC} any more; give the event with --edited"
 
@@ -102,13 +101,11 @@ class RetryMemory(Protocol):
 
 def plan(
     letters: Sequence[ListedLetter],
-    oldest: Mapping[int, LetterKey],
     edited: Mapping[str, bytes] | None = None,
 ) -> Plan:
     """Which of the letters, newest first, can be sent. Pure.
 
-    `oldest` has the oldest letter that workers remember, for each shard with older ones. With
-    `edited`, only the letters whose places it names are meant.
+    With `edited`, only the letters whose places it names are meant.
     """
     skipped: Counter[str] = Counter()
     keys = []
@@ -119,18 +116,25 @@ def plan(
             if letter.key.place not in unmet:
                 continue
             unmet.discard(letter.key.place)
-        last = oldest.get(letter.key.shard)
         if letter.retried:
             skipped[RETRIED] += 1
         elif letter.key.is_cell:
             skipped[CELL] += 1
-        elif last is not None and letter.key[:3] < last[:3]:
-            skipped[TOO_OLD] += 1
         else:
             keys.append(letter.key)
     if unmet:
         skipped[UNKNOWN] = len(unmet)
     return Plan(keys, skipped)
+
+
+def leave_out_forgotten(planned: Plan, memory: Mapping[int, Remembered]) -> Plan:
+    """The plan without the letters that workers would skip. Pure.
+
+    `memory` has what the shards of all planned letters remember.
+    """
+    reasons = [memory[key.shard].why_not(key) for key in planned.keys]
+    keys = [key for key, why in zip(planned.keys, reasons, strict=True) if why is None]
+    return Plan(keys, planned.skipped + Counter(why for why in reasons if why is not None))
 
 
 def retry(

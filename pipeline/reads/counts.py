@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError
-from pipeline.reads import spans
+from pipeline.reads import sketched, spans
+from pipeline.reads.estimating import Bounds
 from pipeline.reads.moments import rfc3339
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
+from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.reads.reads import FlushedShard, Reads
+    from pipeline.reads.sketched import Estimated
     from pipeline.reads.taking import Values
     from schemas.families import Families
     from schemas.rules import Grain
@@ -43,10 +46,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class WindowCount:
-    """A counter's count in one window."""
+    """A counter's count in one window, and its bounds where it is estimated."""
 
     window: str
     count: int
+    low: int | None = None
+    high: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class CountAnswer:
     `as_of` is when the shard that was flushed longest ago was flushed, or up to which log time all
     are rolled up. `complete` is False when a shard has not been heard of for a while, so that
     counts may be missing. `spilled_to` is the counter that took what its family counted past its
-    cap, in the time asked for.
+    cap, in the time asked for. Where the family has sketches, which know what that was, `low` and
+    `high` are the bounds of the total instead.
     """
 
     counter: str
@@ -69,14 +75,21 @@ class CountAnswer:
     complete: bool
     spilled_to: str | None = None
     remarks: list[str] = field(default_factory=list)
+    low: int | None = None
+    high: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """As a JSON document; `capped` and `remarks` are in it only where there is need."""
+        """As a JSON document; `capped`, `remarks`, bounds are in it only where there is need."""
         document = asdict(self)
         if document.pop("spilled_to") is not None:
             document["capped"] = True
         if not self.remarks:
             del document["remarks"]
+        for known in (document, *document["windows"]):
+            if known["low"] is None or known["high"] is None:
+                del known["low"], known["high"]
+            else:
+                known["error"] = known["high"] - known["low"]
         return document
 
 
@@ -113,12 +126,13 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
         reads, plan, [counter, *spills], cached=mode == "cached", region=question.region
     )
     own = sums.get((counter,), Sums())
+    estimated = _estimated(reads, question, plan, cached=mode == "cached")
     p, n, _ = _total(own, question)
     spilled = {name: _total(found, question) for (name,), found in sums.items() if name in spills}
     known_ms = [at_ms for at_ms in as_of_ms if at_ms is not None]
     oldest_ms = min(known_ms, default=None)
     staleness_ms = None if oldest_ms is None else max(0, reads.now_ms() - oldest_ms)
-    return CountAnswer(
+    answer = CountAnswer(
         counter=counter,
         total=max(p - n, 0),
         net=p - n,
@@ -132,8 +146,49 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
             and staleness_ms < complete_within_ms
         ),
         spilled_to=reads.spill_of(counter, {name: v[0] + v[1] for name, v in spilled.items()}),
-        remarks=remarks(plan, own.taken.coarse, forgotten_ms(reads, plan, counter)),
+        remarks=_remarks(reads, plan, counter, own, estimated),
     )
+    return answer if estimated is None else _with_estimate(answer, estimated)
+
+
+def _estimated(
+    reads: Reads, question: Question, plan: spans.Plan, *, cached: bool
+) -> Estimated | None:
+    """What sketches know of it; the counter that stands for the rest has cells alone."""
+    counter = question.counter
+    if counter == spill_counter(counter.partition(":")[0]):
+        return None
+    found = sketched.estimates(reads, [counter], plan, cached=cached, region=question.region)
+    return found.get(counter)
+
+
+def _with_estimate(answer: CountAnswer, estimated: Estimated) -> CountAnswer:
+    """Cells and sketches together: nothing was counted in both."""
+    net, more = answer.net, estimated.total
+    cells = {row.window: row.count for row in answer.windows}
+    windows = {spans.window_text(at_ms): bounds for at_ms, bounds in estimated.windows.items()}
+    rows = []
+    for window in sorted({*cells, *windows}):
+        known = windows.get(window, Bounds()) + Bounds(*[cells.get(window, 0)] * 3)
+        rows.append(WindowCount(window, known.value, known.low, known.high))
+    return replace(
+        answer,
+        net=net + more.value,
+        total=max(net + more.value, 0),
+        low=max(net + more.low, 0),
+        high=max(net + more.high, 0),
+        windows=[row for row in rows if row.high or row.low or row.count],
+        spilled_to=None,
+    )
+
+
+def _remarks(
+    reads: Reads, plan: spans.Plan, counter: str, own: Sums, estimated: Estimated | None
+) -> list[str]:
+    """About windows that are gone, of cells and of sketches, which go together with the rest."""
+    counters = [counter, *(sketched.rest_of(estimated) if estimated else ())]
+    coarse = own.taken.coarse | (estimated.coarse if estimated else set())
+    return remarks(plan, coarse, max(forgotten_ms(reads, plan, name) for name in counters))
 
 
 def _total(sums: Sums, question: Question) -> Values:
@@ -147,7 +202,7 @@ def _windows(sums: Sums, by: Grain | None) -> list[WindowCount]:
     """What was taken, in windows of the grain asked for; coarser ones cannot be told apart."""
     windows: Counter[int] = Counter()
     for (grain, at_ms), (p, n, _) in sums.taken.windows.items():
-        if by and (p or n) and spans.GRAIN_MS[grain] <= spans.GRAIN_MS[by]:
+        if by and (p or n) and GRAIN_MS[grain] <= GRAIN_MS[by]:
             windows[spans.window_of(at_ms, by)] += p - n
     return [WindowCount(spans.window_text(at_ms), net) for at_ms, net in sorted(windows.items())]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.reads import cell_sql, spans
+from pipeline.reads import cell_sql, sketched, spans
 from pipeline.reads.sums import forgotten_ms, read_sums
 from pipeline.reads.taking import Window, remarks, total
 
@@ -67,6 +67,21 @@ class DeadLettersOf:
 
 
 @dataclass(frozen=True, slots=True)
+class SketchedPart:
+    """What sketches know of it: how much more than its cells, and between which bounds.
+
+    `families` are whose sketches these are, "" those of all that no rule names. `by_rule` is True
+    where the rules say that the family has no cells, False where it was flooded past its cap.
+    """
+
+    value: int
+    low: int
+    high: int
+    families: list[str]
+    by_rule: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """All of it. `since` and `until` are None for all time; `adjustments` do not exist yet."""
 
@@ -86,6 +101,7 @@ class Explanation:
     spilled_to: str | None
     adjustments: list[Any]
     remarks: list[str]
+    sketched: SketchedPart | None = None
 
     def document(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -119,15 +135,17 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
         )
         for (shard, replica), (p, n, duplicates) in sorted(values.items())
     ]
+    estimate = _sketched(reads, counter, plan)
     added, taken = sum(part.p for part in shards), sum(part.n for part in shards)
+    net = added - taken + (estimate.value if estimate else 0)
     until_ms = None if span is None or span.until_ms == spans.FOREVER_MS else span.until_ms
     return Explanation(
         counter=counter,
         build=int(build),
         since=None if span is None else spans.window_text(span.since_ms),
         until=None if until_ms is None else spans.window_text(until_ms),
-        total=max(0, added - taken),
-        net=added - taken,
+        total=max(0, net),
+        net=net,
         p=added,
         n=taken,
         duplicates=sum(part.duplicates for part in shards),
@@ -135,10 +153,21 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
         late_n=sum(part.minutes.late_n for part in shards if part.minutes),
         shards=shards,
         dead_letters=_dead_letters(reads, counter),
-        spilled_to=reads.spill_of(counter, spilled),
+        spilled_to=None if estimate else reads.spill_of(counter, spilled),
         adjustments=[],
         remarks=remarks(plan, coarse, forgotten_ms(reads, plan, counter)),
+        sketched=estimate,
     )
+
+
+def _sketched(reads: Reads, counter: str, plan: spans.Plan) -> SketchedPart | None:
+    if counter == spill_counter(counter.partition(":")[0]):
+        return None
+    for known in sketched.estimates(reads, [counter], plan).values():
+        rules = sketched.current_rules(reads)
+        by_rule = rules is not None and rules.of(counter).sketched
+        return SketchedPart(**asdict(known.total), families=sorted(known.families), by_rule=by_rule)
+    return None
 
 
 def _values(

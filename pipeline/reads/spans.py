@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from pipeline.reads.moments import rfc3339
 from pipeline.rollup.retention import KEPT_MIN_MS
 from pipeline.rules import EARLINESS_MS
+from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schemas.rules import Grain
 
-GRAIN_MS: dict[Grain, int] = {"1m": 60_000, "1h": 3_600_000, "1d": 86_400_000}
 FINER: dict[Grain, Grain] = {"1d": "1h", "1h": "1m"}
 
 FOREVER_MS = (2**32 - 1) * 1000

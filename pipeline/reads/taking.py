@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.reads.spans import FINER, GRAIN_MS, Span, window_of, window_text
+from pipeline.reads.spans import FINER, Span, window_of, window_text
+from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,7 +3,8 @@
 Ages go by log time, the least over all partitions, so a shard that was paused for a week keeps a
 week's cells from being dropped; and by ClickHouse's clock where that is behind it, so a broker's
 clock that jumps ahead drops nothing. A partition of a table goes as a whole when the retention of
-every family is over; before that, rows of families that keep less are deleted from it.
+every family is over; before that, rows of families that keep less are deleted from it. The
+registers of members and sketches go with the cells of their grain and day.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Drop a whole partition of a grain's table: a day, or a month of days."""
+    """Drop a whole partition of a grain's tables: a day, or a month of days."""
 
     grain: Grain
     day: date
@@ -71,8 +72,8 @@ class Delete:
 class Days:
     """What is known of partitions of tables. `final` and `deleted` are of this partition count.
 
-    `present` has the rows of every partition there is; `final` has when it was confirmed that a day
-    is in hours and days for good, or a month in lifetime totals.
+    `present` has how many cells there are in every partition there is; `final` has when it was
+    confirmed that a day is in hours and days for good, or a month in lifetime totals.
     """
 
     now_ms: int

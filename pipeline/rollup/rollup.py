@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
 from pipeline.errors import OperatorError, TryAgainError
-from pipeline.rollup import retention
+from pipeline.rollup import retention, sketch_sql
 from pipeline.rollup import sql as rollup_sql
 from pipeline.rollup import steps as rollup_steps
 
@@ -32,6 +32,8 @@ _PARTITION = re.compile(r"\(([0-9]+),'([0-9]{4}-[0-9]{2}-[0-9]{2})'\)")
 # Confirmed means stored. A deletion is not waited for: ClickHouse has it in writing, and goes on
 # with it after a restart.
 _SETTINGS = {"async_insert": 0, "mutations_sync": 0}
+_COUNT_OPEN = {"cells": rollup_sql.COUNT_OPEN, **sketch_sql.COUNT_OPEN}
+_ROLL = {"cells": rollup_sql.ROLL, **sketch_sql.ROLL}
 # Stands in where a list may not be empty; no topic has a partition of this number.
 _NO_SHARD = 2**32 - 1
 
@@ -89,8 +91,8 @@ class Rollup:
         match operation:
             case rollup_steps.ReadProgress():
                 return self._progress()
-            case rollup_steps.CountOpen(slots):
-                return self._rows(rollup_sql.COUNT_OPEN, _open(slots))
+            case rollup_steps.CountOpen(slots, kind):
+                return self._rows(_COUNT_OPEN[kind], _open(slots))
             case rollup_steps.Roll():
                 return self._roll(operation)
             case rollup_steps.ConfirmShards(rolled):
@@ -113,14 +115,15 @@ class Rollup:
                 }
                 return self._run(rollup_sql.CONFIRM_DELETED, deleted)
             case retention.Fold(month, part, parts):
-                return self._run(rollup_sql.FOLD, {"month": month, "part": part, "parts": parts})
+                share = {"month": month, "part": part, "parts": parts}
+                return self._run_all((rollup_sql.FOLD, sketch_sql.FOLD), share)
             case retention.Drop(grain, day):
-                return self._run(rollup_sql.drop(grain, self._build, day.isoformat()), {})
+                return self._run_all(rollup_sql.drop(grain, self._build, day.isoformat()), {})
             case retention.Delete(grain, day, families):
-                statement = rollup_sql.delete(
+                statements = rollup_sql.delete(
                     grain, self._build, day.isoformat(), all_but=families.all_but
                 )
-                return self._run(statement, {"families": list(families.names)})
+                return self._run_all(statements, {"families": list(families.names)})
 
     def _progress(self) -> rollup_steps.Progress:
         # The flushed positions come first of all: whatever is read later holds at least that much.
@@ -135,7 +138,7 @@ class Rollup:
 
     def _roll(self, roll: rollup_steps.Roll) -> object:
         return self._run(
-            rollup_sql.ROLL[roll.grain],
+            _ROLL[roll.kind][roll.grain],
             {
                 **_open(roll.open),
                 "day": roll.day,
@@ -150,11 +153,10 @@ class Rollup:
         asked = {"partitions": partitions}
         [(now_ms,)] = self._rows(rollup_sql.NOW, {})
         present: dict[Grain, dict[date, int]] = {"1m": {}, "1h": {}, "1d": {}}
-        for table, partition, rows in self._rows(rollup_sql.PRESENT, {}):
+        for grain, partition, rows in self._rows(rollup_sql.PRESENT, {}):
             found = _PARTITION.fullmatch(partition)
             if found is not None and int(found[1]) == self._build:
-                grain = cast("Grain", table.removeprefix("cells_"))
-                present[grain][date.fromisoformat(found[2])] = int(rows)
+                present[cast("Grain", grain)][date.fromisoformat(found[2])] = int(rows)
         final = self._rows(rollup_sql.FINAL, asked)
         deleted = self._rows(rollup_sql.DELETED, asked)
         return retention.Days(
@@ -170,6 +172,9 @@ class Rollup:
             return self._client.query(sql, parameters=bound).result_rows
         except (ClickHouseError, OSError) as error:
             raise _as_ours(error) from error
+
+    def _run_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> object:
+        return [self._run(statement, parameters) for statement in statements]
 
     def _run(self, sql: str, parameters: Mapping[str, Any]) -> object:
         bound = {"build": self._build, "replica": self._replica, **parameters}

@@ -107,9 +107,39 @@ CONFIRM_DELETED = (
 
 NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
 
+_TABLES = ("distinct", "frequency", "heavy", "cells")
+"""What goes together: with the cells of a grain and day members' registers, and sketches."""
+_PRESENT = ", ".join(f"'{table}_{grain}'" for table in _TABLES for grain in ("1m", "1h", "1d"))
+
+# Rows are those of what is added up for lifetimes. A day may be left in another table alone.
 PRESENT = (
-    "SELECT table, partition, sum(rows) FROM system.parts WHERE database = 'tally' AND active "
-    "AND table IN ('cells_1m', 'cells_1h', 'cells_1d') GROUP BY table, partition"
+    "SELECT splitByChar('_', table)[2] AS grain, partition, "
+    "greatest(sumIf(rows, startsWith(table, 'cells')), "
+    "sumIf(rows, startsWith(table, 'frequency'))) FROM system.parts "
+    f"WHERE database = 'tally' AND active AND table IN ({_PRESENT}) GROUP BY grain, partition"
+)
+
+FINAL = (
+    "INSERT INTO tally.final_days (build, grain, slot_day, partitions, confirmed_at) "
+    "SELECT {build:UInt32}, {grain:String}, arrayJoin({days:Array(Date)}), "
+    "{partitions:UInt32}, now64(3)"
+)
+
+CONFIRM_DELETED = (
+    "INSERT INTO tally.expired_days (build, grain, slot_day, families, partitions, deleted_at) "
+    "SELECT {build:UInt32}, {grain:String}, {day:Date}, {families:String}, "
+    "{partitions:UInt32}, now64(3)"
+)
+
+NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
+
+# Rows are those of cells. A day may be left in the registers of members alone.
+PRESENT = (
+    "SELECT splitByChar('_', table)[2] AS grain, partition, "
+    "sumIf(rows, startsWith(table, 'cells')) FROM system.parts "
+    "WHERE database = 'tally' AND active AND table IN "
+    "('cells_1m', 'cells_1h', 'cells_1d', 'distinct_1m', 'distinct_1h', 'distinct_1d') "
+    "GROUP BY grain, partition"
 )
 
 FINAL = (
@@ -123,15 +153,18 @@ DELETED = (
 )
 
 
-def drop(grain: str, build: int, day: str) -> str:
-    """Drop a partition; nothing happens when there is none."""
-    return f"ALTER TABLE tally.cells_{grain} DROP PARTITION ({build}, '{day}')"
+def drop(grain: str, build: int, day: str) -> tuple[str, ...]:
+    """Drop a partition of every table of a grain; nothing happens where there is none."""
+    return tuple(
+        f"ALTER TABLE tally.{table}_{grain} DROP PARTITION ({build}, '{day}')" for table in _TABLES
+    )
 
 
-def delete(grain: str, build: int, day: str, *, all_but: bool) -> str:
-    """Delete rows of `{families:Array(String)}`, or of all others, from one partition."""
+def delete(grain: str, build: int, day: str, *, all_but: bool) -> tuple[str, ...]:
+    """Delete rows of `{families:Array(String)}`, or of all others, from a grain's partition."""
     has = "NOT has" if all_but else "has"
-    return (
-        f"ALTER TABLE tally.cells_{grain} DELETE IN PARTITION ({build}, '{day}') "
+    return tuple(
+        f"ALTER TABLE tally.{table}_{grain} DELETE IN PARTITION ({build}, '{day}') "
         f"WHERE {has}({{families:Array(String)}}, toString(family))"
+        for table in _TABLES
     )

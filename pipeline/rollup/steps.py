@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 BATCH_CELLS = 1_000_000
 """Open cells that one statement may look at, so that its memory and its time are bounded."""
 
+Kind = Literal["cells", "frequency", "heavy"]
+KINDS: tuple[Kind, ...] = ("cells", "frequency", "heavy")
+"""What is rolled up: cells, sketches of counts by bucket, names that may lead among these."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
@@ -60,9 +64,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class CountOpen:
-    """Answered by (slot day, family, cells) for the cells in open slots."""
+    """Answered by (slot day, family, cells) for the cells, or what else, in open slots."""
 
     open: Open
+    kind: Kind = "cells"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class Roll:
     """Write anew the sums of a slot day that have an open cell in them: to hours from minutes, or
     to days from hours.
 
-    Of the families from `first` to `last` by name; of their counters one of `parts` shares.
+    Of the families from `first` to `last` by name; of their counters one of `parts` shares. Names
+    that may lead are no sums, but are written anew alike.
     """
 
     grain: Literal["1h", "1d"]
@@ -80,6 +86,7 @@ class Roll:
     part: int
     parts: int
     open: Open
+    kind: Kind = "cells"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,26 +197,39 @@ def least_log_ms(progress: Progress, partitions: int) -> int | None:
 def _roll_up(
     slots: Open, flushed: Mapping[int, int], done: Rolled
 ) -> Generator[Operation, Any, None]:
-    found: list[tuple[date, str, int]] = yield CountOpen(slots)
-    done.open_cells = sum(cells for _, _, cells in found)
+    found: list[tuple[Kind, date, str, int]] = []
+    for kind in KINDS:
+        rows: list[tuple[date, str, int]] = yield CountOpen(slots, kind)
+        found += [(kind, *row) for row in rows]
+    done.open_cells = sum(cells for *_, cells in found)
     failed: set[str] = set()
-    for day in sorted({day for day, _, _ in found}):
-        cells = {family: count for other, family, count in found if other == day}
-        for names, parts in batches(cells):
-            for part in range(parts):
-                try:
-                    for grain in ("1h", "1d"):
-                        yield Roll(grain, day, names[0], names[-1], part, parts, slots)
-                        done.statements += 1
-                except OperatorError as error:
-                    failed.update(names)
-                    done.problems.append(f"families {names[0]} to {names[-1]}: {error}")
+    for day in sorted({day for _, day, _, _ in found}):
+        for kind in KINDS:
+            cells = {family: count for one, at, family, count in found if (one, at) == (kind, day)}
+            failed |= yield from _roll_day(kind, day, cells, slots, done)
         if not failed:
             # A pass that has weeks to catch up with, and is cut short, need not begin anew.
             end_ms = retention.end_ms(day)
             yield ConfirmShards({shard: min(log_ms, end_ms) for shard, log_ms in flushed.items()})
-    open_families = {family for _, family, _ in found}
+    open_families = {family for _, _, family, _ in found}
     yield ConfirmFamilies(frozenset(open_families - failed), frozenset(failed))
+
+
+def _roll_day(
+    kind: Kind, day: date, cells: Mapping[str, int], slots: Open, done: Rolled
+) -> Generator[Operation, Any, set[str]]:
+    """Roll up what is open of a slot day; the families that ClickHouse refused."""
+    failed: set[str] = set()
+    for names, parts in batches(cells):
+        for part in range(parts):
+            try:
+                for grain in ("1h", "1d"):
+                    yield Roll(grain, day, names[0], names[-1], part, parts, slots, kind)
+                    done.statements += 1
+            except OperatorError as error:
+                failed.update(names)
+                done.problems.append(f"families {names[0]} to {names[-1]}: {error}")
+    return failed
 
 
 def batches(cells: Mapping[str, int]) -> Iterator[tuple[list[str], int]]:

@@ -1,7 +1,7 @@
 """Cells that ClickHouse refuses: set aside as dead letters, so that all others go on. Pure.
 
 A letter holds the cell as JSON with the table's own columns. Its values are absolute, so inserting
-letters by hand once the table takes them, in any order, gives the count.
+letters once the table takes them, in any order, gives the count: see pipeline/letters/insert.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORGET_AFTER_WRITES = 60
 
 REASON_CHARACTERS_MAX = 500
 
-_KEY = ("counter", "region", "window", "slot", "replica", "shard")
+_KEY = ("counter", "region", "window", "slot", "replica", "shard", "build")
 
 Cell = tuple[Any, ...]
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from pipeline.cells import CellKey
 from pipeline.errors import OperatorError
+from pipeline.writes.cell_rows import cell_rows, incarnate
 from pipeline.writes.inserter import Inserter
 from pipeline.writes.set_aside import SetAside
+from pipeline.writes.summary_rows import summary_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class ClickHouseSink:
 
     async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
         """Insert what the snapshots hold to flush; returns the cells that were refused."""
-        columns = _cell_columns(snapshots, self._build, self._replica)
+        columns = cell_rows(snapshots, self._build, self._replica)
         others, aside = self._set_aside.split(columns)
         refused = await self._inserter.insert_taken(CELLS, others)
         if await self._inserter.takes(CELLS, aside):
@@ -65,6 +65,16 @@ class ClickHouseSink:
             )
         new = self._set_aside.add(others, refused)
         return self._set_aside.letters(pa.concat_tables([aside, new]))
+
+    async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
+        """Insert what is kept beside cells; returns what was refused."""
+        letters: list[DeadLetter] = []
+        for found in summary_rows(snapshots, self._build, self._replica):
+            refused = await self._inserter.insert_taken(found.table, found.rows)
+            letters += found.letters(refused)
+        if letters:
+            log.warning("ClickHouse refuses rows of sketches: %d are dead letters", len(letters))
+        return letters
 
     async def write_positions(self, positions: Sequence[Position]) -> None:
         """Insert one row per shard; call it after the cells it speaks of are confirmed."""
@@ -132,42 +142,6 @@ class ClickHouseSink:
     def close(self) -> None:
         """Let go of the connection. Never raises."""
         self._inserter.close()
-
-
-def incarnate(replica: str, incarnation: int) -> str:
-    """The replica's name in cells: what was counted before a log was lost stays apart."""
-    return f"{replica}~{incarnation}" if incarnation else replica
-
-
-def _cell_columns(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
-    parts = [(snapshot.shard.partition, part) for snapshot in snapshots for part in snapshot.flush]
-    cells = [CellKey.parse(key) for _, part in parts for key in part.values.keys]
-    sizes = [len(part.values.keys) for _, part in parts]
-    rows = sum(sizes)
-    slots_s = np.repeat([part.cells.slot_ms // 1000 for _, part in parts], sizes)
-    replicas = [
-        incarnate(replica, snapshot.incarnation) for snapshot in snapshots for _ in snapshot.flush
-    ]
-    none = [np.empty(0, np.int64)]
-    return pa.table(
-        {
-            "build": pa.array(np.full(rows, build, np.uint32)),
-            "counter": pa.array([cell.counter for cell in cells], pa.string()),
-            "region": pa.array([cell.region for cell in cells], pa.string()),
-            "window": _timestamps_s(np.array([cell.window_ms // 1000 for cell in cells], np.int64)),
-            "slot": _timestamps_s(slots_s.astype(np.int64)),
-            "replica": pa.array(np.repeat(replicas, sizes).tolist(), pa.string()),
-            "shard": pa.array(np.repeat([shard for shard, _ in parts], sizes).astype(np.uint32)),
-            "p": np.concatenate([part.values.p for _, part in parts] or none),
-            "n": np.concatenate([part.values.n for _, part in parts] or none),
-            "duplicates": np.concatenate([part.values.duplicates for _, part in parts] or none),
-            "through": np.concatenate([part.values.through for _, part in parts] or none),
-        }
-    )
-
-
-def _timestamps_s(seconds: np.ndarray) -> pa.Array:
-    return pa.array(seconds).cast(pa.timestamp("s", "UTC"))
 
 
 def _timestamps_ms(milliseconds: list[int]) -> pa.Array:

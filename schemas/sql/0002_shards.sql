@@ -27,7 +27,8 @@ ENGINE = ReplacingMergeTree(refused_at)
 ORDER BY (build, shard)
 COMMENT 'Why shards are not counted on';
 
--- The letters themselves are in the topic tally.dead-letters; this is for finding and counting them.
+-- The letters themselves are in the topic tally.dead-letters; this is for finding and counting them. A log that was
+-- made anew has the same places again, so the log's time is a part of the key.
 CREATE TABLE IF NOT EXISTS tally.dead_letters
 (
     build    UInt32 COMMENT 'Which counting of the log refused it',
@@ -41,7 +42,7 @@ CREATE TABLE IF NOT EXISTS tally.dead_letters
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY (build, toDate(log_time))
-ORDER BY (build, shard, offset, row)
+ORDER BY (build, shard, offset, row, log_time)
 COMMENT 'Refused records: where they are in the log, and why they are not counted';
 
 -- Telemetry, no counts: what is lost here is missed by nobody.

@@ -14,7 +14,6 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from pipeline.cli import run
-from pipeline.letters.reads import LetterReads
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally, tally_up
@@ -168,20 +167,6 @@ def test_letters_are_counted_by_reason(tally: RunningTally, refused: dict[str, s
     assert found["letters"] == sum(counts.values()) >= len(refused)
     lines = ask(tally, "dead-letters", "--by-reason", "--reason", "delta: 0").splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines] == ["delta: 0 is not allowed"]
-
-
-def test_the_oldest_letters_that_workers_remember_are_known(
-    tally: RunningTally, refused: dict[str, str]
-) -> None:
-    listed = list(letters(tally, "--shard", str(SHARD)))
-    in_log_order = sorted(tuple(map(int, place.split("/"))) for place in listed)
-    client = tally.client()
-    try:
-        reads = LetterReads(client)
-        assert reads.nth_newest(2)[SHARD][:3] == in_log_order[-2]
-        assert reads.nth_newest(len(listed) + 1) == {}
-    finally:
-        client.close()
 
 
 def test_a_mended_letter_counts_once_in_its_old_time_however_often_it_is_sent(

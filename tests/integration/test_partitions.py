@@ -4,9 +4,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from pipeline import topics
+from pipeline.clock import SystemClock
+from pipeline.control.log_writer import LogRecord, write_records
 from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import RealKafka, require_kafka
@@ -120,3 +124,29 @@ def test_growing_again_to_the_same_number_changes_nothing(tally: RunningTally) -
 def test_fewer_partitions_are_refused(tally: RunningTally) -> None:
     refused = tally.run("partitions", "2", code=1)
     assert "Kafka takes none away" in refused.stderr
+
+
+@pytest.mark.timeout(300)
+def test_records_before_a_new_partitions_first_rules_are_counted_by_them(
+    tally: RunningTally, tmp_path: Path
+) -> None:
+    """Made by Kafka's own tools, it has no rules when its first owner begins."""
+    wait_shared(tally, AFTER)
+    file = tmp_path / "tally.toml"
+    file.write_text("[families.quiet]\nregions = false\n")
+    tally.run("rules", "apply", str(file), "--wait", str(PATIENCE_S))
+    admin, new = topics.admin_client(tally.kafka), AFTER
+    for topic in (topics.changelog(1), topics.INCREMENTS):
+        topics.grow(admin, tally.kafka, topic, AFTER + 1)
+    event = json.dumps({"counter": "quiet:a", "region": "eu"}).encode()
+    write_records(tally.kafka, [LogRecord(topics.INCREMENTS, new, event)] * 3, SystemClock())
+    wait_shared(tally, AFTER + 1)
+    tally.wait_for(
+        "SELECT shard, region, toInt64(sum(p)) FROM tally.cells_1m FINAL "
+        "WHERE counter = 'quiet:a' GROUP BY shard, region",
+        [(new, "", 3)],
+        timeout_s=PATIENCE_S,
+    )
+    known = tally.json("rules")
+    versions = {shard["shard"]: shard["version"] for shard in known["shards"]}
+    assert versions[new] == known["rules"]["version"]

@@ -6,10 +6,15 @@ from hypothesis import strategies as st
 
 from pipeline.cells import CellKey
 from pipeline.changelog import CELL_VALUE
+from pipeline.distinct import RegistersOf
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Fetched, Row, Shard
+from pipeline.sketched import SketchOf
+from sketches.frequency import Frequency
 from tests.kit.cells import cell_values
 from tests.simulation.worker import columns_of
+
+Event = tuple[str, str, int, int, str | None, str | None]
 
 T0 = 1_760_000_400_000
 MINUTE_MS = 60_000
@@ -20,6 +25,11 @@ families = st.builds(
     regions=st.booleans(),
     ids_horizon_ms=st.sampled_from([1, MINUTE_MS, 20 * MINUTE_MS]),
     cells_max=st.sampled_from([1, 2, 4, 100]),
+    distinct_precision=st.sampled_from([0, 4, 5]),
+    distinct_grains=st.sampled_from([("1m",), ("1h", "1d"), ("1d",)]),
+    sketched=st.sampled_from([False, False, True]),
+    sketch_error=st.just(0.4),
+    sketch_keys=st.just(2),
 )
 rules = st.builds(
     CountingRules,
@@ -34,6 +44,7 @@ events = st.tuples(
     st.sampled_from([0, -MINUTE_MS, -30 * MINUTE_MS, 4 * MINUTE_MS, 6 * MINUTE_MS]),
     st.sampled_from([1, 2, -1, 2**40, -(2**40)]),
     st.sampled_from([None, None, "i", "j"]),
+    st.sampled_from([None, "ann", "bob", "日本", *map(str, range(20))]),
 )
 records = st.tuples(
     st.sampled_from([0, 0, 1_000, MINUTE_MS, 11 * MINUTE_MS, -MINUTE_MS]),
@@ -72,7 +83,32 @@ def state(shard: Shard) -> object:
     ahead = {slot_ms: found.opened.ahead for slot_ms, found in shard.slots.items()}
     refused = shard.refused.unsaved()
     rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
-    return cells, dirty, rest
+    return cells, dirty, rest, registers(shard), sketches(shard)
+
+
+def sketches(shard: Shard) -> dict[tuple[int, SketchOf], tuple[object, int | None]]:
+    """What every sketch counted, and how far: compared by counters, not by bytes."""
+    return {
+        (slot_ms, of): (
+            tuple(table.tolist() for table in sketch.counters())
+            if isinstance(sketch, Frequency)
+            else sketch.top(100),
+            sketch.through,
+        )
+        for slot_ms, found in shard.sketches.items()
+        for of, sketch in found.states().items()
+    }
+
+
+def registers(shard: Shard) -> dict[tuple[RegistersOf, int], int]:
+    """Every register that rose; cut otherwise, the log may have raised one in more steps."""
+    found: dict[tuple[RegistersOf, int], int] = {}
+    for raised in shard.distinct.snapshot().raised:
+        counts = np.diff(raised.starts)
+        of = [one for one, count in zip(raised.of, counts, strict=True) for _ in range(count)]
+        for place, index, rank in zip(of, raised.indexes, raised.ranks, strict=True):
+            found[place, int(index)] = max(found.get((place, int(index)), 0), int(rank))
+    return found
 
 
 @settings(max_examples=300, deadline=None)
@@ -82,7 +118,7 @@ def state(shard: Shard) -> object:
     cut=st.integers(1, 25),
 )
 def test_rows_and_columns_agree(
-    log: list[tuple[int, CountingRules | None, list[tuple[str, str, int, int, str | None]]]],
+    log: list[tuple[int, CountingRules | None, list[Event]]],
     ahead: list[tuple[str, int, int, bool]],
     cut: int,
 ) -> None:
@@ -92,9 +128,9 @@ def test_rows_and_columns_agree(
         now_ms += step_ms
         times.append((offset, now_ms))
     rows = [
-        Row(offset, row, counter, region, times[offset][1] + shift_ms, delta, id_)
+        Row(offset, row, counter, region, times[offset][1] + shift_ms, delta, id_, member)
         for offset, (_, _, found) in enumerate(log)
-        for row, (counter, region, shift_ms, delta, id_) in enumerate(found)
+        for row, (counter, region, shift_ms, delta, id_, member) in enumerate(found)
     ]
     rules_at = [(offset, found) for offset, (_, found, _) in enumerate(log) if found is not None]
     one, two = Shard(0), Shard(0)

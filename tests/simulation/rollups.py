@@ -37,9 +37,11 @@ FAMILIES: Families = parse_families(
 retention = { "1m" = "2d", "1h" = "4d", "1d" = "forever" }
 [families.short]
 retention = { "1m" = "1d", "1h" = "1h", "1d" = "5d" }
+[families.sketch]
+retention = { "1m" = "1d", "1h" = "3d", "1d" = "7d" }
 """
 )
-COUNTERS = ["long:a", "short:b"]
+COUNTERS = ["long:a", "short:b", "sketch:0"]
 START_MS = 1_768_900_000_000
 """20 January: months end while schedules run."""
 LONGEST_QUERY_MS = 6 * HOUR_MS

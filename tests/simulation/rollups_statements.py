@@ -18,6 +18,7 @@ from tests.simulation.rollups_world import (
     add_up,
     as_rolled,
     day_of,
+    kind_of,
 )
 
 Effect = Callable[[], None]
@@ -36,17 +37,20 @@ class Statements:
         match operation:
             case rollup_steps.ReadProgress():
                 return self.progress(build), None
-            case rollup_steps.CountOpen(slots):
+            case rollup_steps.CountOpen(slots, kind):
                 found = [
                     (day_of(key.slot_ms), key.counter.partition(":")[0], 1)
                     for key in tables.minutes
-                    if _is_open(key, slots)
+                    if _is_open(key, slots) and kind_of(key.counter) == kind
                 ]
                 return sorted(set(found)), None
             case rollup_steps.Roll(grain, _, first, last) as roll:
                 sums = _sums(tables, roll)
                 named = {
-                    k: v for k, v in sums.items() if first <= k.counter.partition(":")[0] <= last
+                    k: v
+                    for k, v in sums.items()
+                    if first <= k.counter.partition(":")[0] <= last
+                    and kind_of(k.counter) == roll.kind
                 }
                 return None, lambda: self.insert(tables, grain, named)
             case retention.Fold(month):

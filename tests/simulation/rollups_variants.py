@@ -162,6 +162,30 @@ def days_forgotten_without_lifetimes() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def sketches_rolled_up_after_the_record() -> Iterator[None]:
+    """Sketches come last of all: what is recorded as rolled up may lack them."""
+    real = rollup_steps.rollup_pass
+
+    def pass_(*given: Any) -> Generator[Operation, Any, rollup_steps.Rolled]:
+        steps, late = real(*given), list[Operation]()
+        answer: Any = None
+        while True:
+            try:
+                operation = steps.send(answer)
+            except StopIteration as stop:
+                yield from late
+                return stop.value  # type: ignore[no-any-return]  # a generator's value has no type
+            answer = None
+            if isinstance(operation, rollup_steps.Roll) and operation.kind == "frequency":
+                late.append(operation)
+            else:
+                answer = yield operation
+
+    with patch.object(rollup_steps, "rollup_pass", pass_):
+        yield
+
+
 VARIANTS: list[Variant] = [
     sentence_10_positions_read_after_the_cells,
     sentence_10_not_waiting_for_the_insert,
@@ -173,6 +197,7 @@ VARIANTS: list[Variant] = [
     sums_added_instead_of_compared,
     the_rolled_up_sum_alone,
     days_forgotten_without_lifetimes,
+    sketches_rolled_up_after_the_record,
 ]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pipeline.rollup.retention import Delete, Drop
+from pipeline.rollup.steps import Kind
 
 MINUTE_MS, SLOT_MS, HOUR_MS, DAY_MS = 60_000, 60_000, 3_600_000, 86_400_000
 
@@ -32,6 +33,11 @@ class Rolled(NamedTuple):
     window_ms: int
     slot_day: date
     shard: int
+
+
+def kind_of(counter: str) -> Kind:
+    """What holds it: buckets of sketches grow, are added up and go as cells do."""
+    return "frequency" if counter.startswith("sketch:") else "cells"
 
 
 def day_of(at_ms: int) -> date:

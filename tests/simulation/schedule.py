@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
+from unittest.mock import patch
 
+from pipeline.shard import Shard
 from tests.simulation.dice import Dice
 from tests.simulation.truth import (
     SLOT_MS,
     EventTruth,
     FamilyTruth,
     RecordTruth,
+    Register,
     RulesTruth,
     count,
 )
@@ -35,6 +38,7 @@ EVENTS = tuple(
 """Counter, region, how far `at` is from now, delta, id."""
 RECORDS = tuple(product((0, 0, 0, 5_000, SLOT_MS), (0, 1, 1, 1, 3), (0, 50, 1_000)))
 """How far the timestamp is behind now, how many events, how much later the next record is."""
+MEMBERS = (None, *(f"member {number}" for number in range(12)))
 MAX_WORKERS = 3
 QUIET_TRIES = 4
 
@@ -58,12 +62,24 @@ class Schedule:
         self.hired = 0
         self.in_flight: list[Callable[[], object]] = []
         self.rules = RulesTruth()
+        self.without_rules: list[list[RecordTruth]] = []
         self.offsets_lost = False
         self.batch_records = self.rng.choice((1, 3, 100))
         self.first_rules()
 
+    @property
+    def summarises(self) -> bool:
+        """Whether members and what spills are looked at, which takes time and tells little new."""
+        return self.seed % 8 == 5
+
     def run(self) -> Schedule:
         """Play the whole story."""
+        if self.summarises:
+            return self.play()
+        with patch.object(Shard, "summarise", _pass_over):
+            return self.play()
+
+    def play(self) -> Schedule:
         self.add_worker()
         self.rebalance()
         actions = [action for action, weight in self.actions() for _ in range(weight)]
@@ -89,6 +105,7 @@ class Schedule:
             (self.land_in_flight, 2),
             (self.change_rules, 8 if self.seed % 8 == 1 else 1),
             (self.add_partition, 1),
+            (self.send_rules, 2),
             (self.trim_log, 2),
             (self.lose_offset, 2 if self.seed % 4 == 0 else 0),
         ]
@@ -98,7 +115,7 @@ class Schedule:
     def first_rules(self) -> None:
         rng = self.rng
         self.rules = RulesTruth(
-            self.rules.version + 1,
+            self.rules.version + 2,
             self.family(),
             {"b": self.family()} if rng.random() < 0.5 else {},
             rng.choice((2, 4, 1_000)),
@@ -110,12 +127,14 @@ class Schedule:
         rng = self.rng
         lateness_ms = rng.choice((2, 15, 60)) * MINUTE_MS
         horizon_ms = rng.choice((1, 12)) * MINUTE_MS
-        return FamilyTruth(lateness_ms, rng.random() < 0.7, horizon_ms, rng.choice((1, 3, 1_000)))
+        regions, cells_max = rng.random() < 0.7, rng.choice((1, 3, 1_000))
+        sketched = self.summarises and rng.random() < 0.3
+        return FamilyTruth(lateness_ms, regions, horizon_ms, cells_max, sketched)
 
     def change_rules(self) -> None:
         self.first_rules()
         if self.rng.random() < 0.3:  # Two appliers race: an older version comes after a newer one.
-            stale = RulesTruth(max(1, self.rules.version - 1), self.family())
+            stale = RulesTruth(self.rules.version - 1, self.family())
             records = self.rng.choice(self.world.log.partitions)
             records.append(RecordTruth(self.world.now_ms, rules=stale))
 
@@ -136,7 +155,8 @@ class Schedule:
 
     def event(self) -> EventTruth:
         counter, region, shift_ms, delta, id_ = self.rng.choice(EVENTS)
-        return EventTruth(counter, region, self.world.now_ms + shift_ms, delta, id_)
+        member = self.rng.choice(MEMBERS) if self.summarises else None
+        return EventTruth(counter, region, self.world.now_ms + shift_ms, delta, id_, member)
 
     def pass_time(self) -> None:
         self.world.now_ms += self.rng.choice((30_000, 5 * MINUTE_MS, SLOT_MS, 2 * SLOT_MS))
@@ -147,8 +167,17 @@ class Schedule:
 
     def add_partition(self) -> None:
         if len(self.world.log.partitions) < 4:
-            self.world.log.partitions.append([RecordTruth(self.world.now_ms, rules=self.rules)])
+            self.world.log.partitions.append([])
+            self.without_rules.append(self.world.log.partitions[-1])
+            if self.rng.random() < 0.5:
+                self.send_rules()
             self.rebalance()
+
+    def send_rules(self) -> None:
+        """Whoever added partitions sends them the rules, perhaps after the first increments."""
+        for records in self.without_rules:
+            records.append(RecordTruth(self.world.now_ms, rules=self.rules))
+        self.without_rules.clear()
 
     def trim_log(self) -> None:
         if not self.offsets_lost:  # Retention removes what was counted long ago.
@@ -351,6 +380,30 @@ class Schedule:
         self.finish(worker)
 
     def difference(self) -> str | None:
+        return self.wrong_cells() or (self.wrong_summaries() if self.summarises else None)
+
+    def wrong_summaries(self) -> str | None:
+        clickhouse = self.world.clickhouse
+        truths = [count(*one) for one in enumerate(self.world.log.partitions)]
+        registers: dict[Register, int] = {}
+        for truth in truths:
+            for place, rank in truth.registers.items():
+                registers[place] = max(registers.get(place, 0), rank)
+        buckets = {k: v for truth in truths for k, v in truth.buckets.items()}
+        heaviest = {k: v for truth in truths for k, v in truth.heaviest.items()}
+        stored = {place: counts for place, (_, counts) in clickhouse.heaviest.items()}
+        both: list[tuple[str, Mapping[Any, Any], Mapping[Any, Any]]] = [
+            ("registers", clickhouse.registers, registers),
+            ("buckets", clickhouse.buckets, buckets),
+            ("the heaviest", stored, heaviest),
+        ]
+        for what, found, must in both:
+            if not self.refused and found != must:
+                wrong = [k for k in {**found, **must} if found.get(k) != must.get(k)]
+                return f"{what}: {[(k, found.get(k), must.get(k)) for k in wrong[:3]]}"
+        return None
+
+    def wrong_cells(self) -> str | None:
         for partition, records in enumerate(self.world.log.partitions):
             truth = count(partition, records)
             stored = self.world.clickhouse.counts(partition)
@@ -366,6 +419,10 @@ class Schedule:
         if self.world.refusals:
             return f"refused: {self.world.refusals[0]}"
         return None
+
+
+def _pass_over(_shard: Shard, _counted: object) -> None:
+    """Instead of `Shard.summarise`."""
 
 
 def played(seeds: Iterable[int]) -> Iterator[Schedule]:

@@ -2,11 +2,15 @@
 
 import gc
 import random
+from collections import Counter
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.simulation.__main__ import run_seeds
 from tests.simulation.schedule import Schedule, played
+from tests.simulation.truth import SLOT_MS, Partition, RecordTruth
 from tests.simulation.variants import VARIANTS, Variant, first_caught
 from tests.simulation.worker import SimWorker
 from tests.simulation.world import World
@@ -67,6 +71,63 @@ def test_a_schedule_leaves_nothing_to_the_garbage_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def kept_in_changelog(schedule: Schedule, partition: int) -> Counter[tuple[Any, ...]]:
+    """What is left of a partition's changelog after compaction, without cells' values."""
+    schedule.world.changelog.compact(partition, drop_tombstones=True)
+    kept: Counter[tuple[Any, ...]] = Counter()
+    for _, key, value in schedule.world.changelog.partitions[partition]:
+        _, kind, *rest = msgspec.msgpack.decode(key)
+        if kind == "id":
+            kept["id", rest[-1], msgspec.msgpack.decode(value or b"")[0]] += 1
+        elif kind == "refused":
+            kept["refused", *rest[1:]] += 1
+        elif kind == "cell":
+            kept["cell", rest[1]] += 1
+        elif kind == "sketch":
+            _, slot, group, region, window, *_ = rest
+            kept["sketch", group, region, window or 0, slot] += 1
+        else:
+            kept["position", rest[0]] += 1
+    return kept
+
+
+def needed_in_changelog(schedule: Schedule, number: int) -> Counter[tuple[Any, ...]]:
+    """What the next owner of a partition needs, by the truth."""
+    records = schedule.world.log.partitions[number]
+    truth = Partition(number, records)
+    open_slot = truth.log_ms // SLOT_MS * SLOT_MS
+    return Counter(
+        [
+            ("position", len(records)),
+            *(("cell", place[-1]) for place in truth.cells if place[-1] == open_slot),
+            *(
+                ("sketch", *place[1:])
+                for place in truth.spilled
+                if place[-1] == open_slot and schedule.summarises
+            ),
+            *(("id", f"{counter}\0{id_}", at_ms) for counter, id_, at_ms in truth.occurrences),
+            *(("refused", *place, -1) for place in truth.refused),
+            *(("refused", *place, at) for place, at in truth.retried_by.items()),
+        ]
+    )
+
+
+def test_after_an_owners_first_commit_the_changelog_holds_what_is_needed_and_no_more() -> None:
+    """Whatever tombstones were lost, and whatever zombies wrote."""
+    for schedule in played(range(300)):  # Lost tombstones matter in five of them.
+        if schedule.refused:
+            continue
+        worker = schedule.workers[-1]
+        for partition, records in enumerate(schedule.world.log.partitions):
+            records.append(RecordTruth(schedule.world.now_ms))  # A heartbeat: there is a commit.
+            worker.fetch(partition, 1)
+        worker.start(worker.checkpointer.checkpoint())
+        schedule.finish(worker)
+        for partition in range(len(schedule.world.log.partitions)):
+            kept = kept_in_changelog(schedule, partition)
+            assert kept == needed_in_changelog(schedule, partition), f"seed {schedule.seed}"
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)

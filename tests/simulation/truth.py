@@ -1,13 +1,27 @@
 """What the counts must be, computed from the log in the plainest way. Imports nothing of Tally."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+
+from clickhouse_cityhash.cityhash import CityHash64
 
 SLOT_MS = 60_000
 WINDOW_MS = 60_000
 EARLY_MS = 300_000
 
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+
 CellPlace = tuple[int, str, str, int, int]
 """Partition, counter, region, window, slot."""
+
+Register = tuple[str, str, int, int]
+"""Counter, region, hour, number of the register."""
+
+SketchPlace = tuple[int, str, str, int, int]
+"""Partition, group of families, region, window (0 for the whole slot), slot."""
+
+REGISTER_BITS = 4
+SKETCH_ROWS, SKETCH_WIDTH, SKETCH_KEYS = 6, 6, 2
 
 
 @dataclass
@@ -16,6 +30,7 @@ class FamilyTruth:
     regions: bool = True
     horizon_ms: int = 86_400_000
     cells_max: int = 1_000_000
+    sketched: bool = False
 
 
 @dataclass(eq=False)
@@ -33,6 +48,7 @@ class EventTruth:
     at_ms: int
     delta: int
     id: str | None = None
+    member: str | None = None
 
 
 @dataclass(slots=True)
@@ -56,22 +72,37 @@ class RecordTruth:
 
 @dataclass
 class Counted:
-    """Cells as (p, n, duplicates), and the places that were refused."""
+    """Cells as (p, n, duplicates), the places that were refused, and what is kept beside cells.
+
+    `registers` are ranks; `buckets` are additions and removals by number; `heaviest` are counters
+    with their additions.
+    """
 
     cells: dict[CellPlace, tuple[int, int, int]]
     refused: set[tuple[int, int, int]]
+    registers: dict[Register, int]
+    buckets: dict[tuple[SketchPlace, int], tuple[int, int]]
+    heaviest: dict[SketchPlace, list[tuple[str, int]]]
 
 
 class Partition:
-    """Counts the records of one partition, one after the other."""
+    """Counts the records of one partition, one after the other.
 
-    def __init__(self, number: int) -> None:
+    The first rules it ever gets hold from its beginning.
+    """
+
+    def __init__(self, number: int, records: list[RecordTruth]) -> None:
         self.number = number
-        self.rules, self.log_ms = RulesTruth(), 0
+        self.rules = next((one.rules for one in records if one.rules is not None), RulesTruth())
+        self.log_ms = 0
         self.cells: dict[CellPlace, list[int]] = {}
         self.refused: set[tuple[int, int, int]] = set()
         self.retried_by: dict[tuple[int, int, int], int] = {}
         self.occurrences: list[tuple[str, str, int]] = []
+        self.members: set[tuple[str, str, int, str]] = set()
+        self.spilled: dict[SketchPlace, Counter[tuple[str, bool]]] = defaultdict(Counter)
+        for offset, record in enumerate(records):
+            self.record(offset, record)
 
     def record(self, offset: int, record: RecordTruth) -> None:
         self.log_ms = max(self.log_ms, record.timestamp_ms)
@@ -113,13 +144,28 @@ class Partition:
         window, slot = event.at_ms // WINDOW_MS * WINDOW_MS, self.log_ms // SLOT_MS * SLOT_MS
         region = event.region if family.regions else ""
         place = (self.number, event.counter, region, window, slot)
-        if place not in self.cells and self.opened(event.counter, slot) >= family.cells_max:
+        spills = family.sketched or (
+            place not in self.cells and self.opened(event.counter, slot) >= family.cells_max
+        )
+        if spills:
             place = (self.number, self.rest(event.counter), "", window, slot)
         cell = self.cells.setdefault(place, [0, 0, 0])
-        if counts:
-            cell[0 if event.delta > 0 else 1] += abs(event.delta)
-        else:
+        if not counts:
             cell[2] += 1
+            return
+        cell[0 if event.delta > 0 else 1] += abs(event.delta)
+        if event.member is not None and event.delta > 0:
+            self.members.add((place[1], place[2], event.at_ms // HOUR_MS * HOUR_MS, event.member))
+        if spills:
+            self.spill(event, region, slot)
+
+    def spill(self, event: EventTruth, region: str, slot: int) -> None:
+        age_ms = slot - event.at_ms
+        size_ms = WINDOW_MS if age_ms <= 600_000 else HOUR_MS if age_ms <= 2 * DAY_MS else DAY_MS
+        group = self.rest(event.counter).removesuffix(":")
+        amount = Counter({(event.counter, event.delta > 0): abs(event.delta)})
+        for where, window in ((region, event.at_ms // size_ms * size_ms), (region, 0), ("*", 0)):
+            self.spilled[self.number, group, where, window, slot] += amount
 
     def rest(self, counter: str) -> str:
         """Where the increments go that may open no cell of their own."""
@@ -137,8 +183,43 @@ class Partition:
 
 def count(number: int, records: list[RecordTruth]) -> Counted:
     """Count one partition from its beginning."""
-    partition = Partition(number)
-    for offset, record in enumerate(records):
-        partition.record(offset, record)
+    partition = Partition(number, records)
     cells = {place: (p, n, duplicates) for place, (p, n, duplicates) in partition.cells.items()}
-    return Counted(cells, {(number, *place[:2]) for place in partition.refused})
+    refused = {(number, *place[:2]) for place in partition.refused}
+    buckets: dict[tuple[SketchPlace, int], tuple[int, int]] = {}
+    heaviest = {}
+    for place, amounts in partition.spilled.items():
+        if place[3]:
+            for (counter, is_added), amount in amounts.items():
+                for bucket in buckets_of(counter):
+                    p, n = buckets.get((place, bucket), (0, 0))
+                    buckets[place, bucket] = (p + amount, n) if is_added else (p, n + amount)
+        else:
+            added = [(name, amount) for (name, is_added), amount in amounts.items() if is_added]
+            heaviest[place] = sorted(added, key=lambda one: (-one[1], one[0]))[:SKETCH_KEYS]
+    return Counted(cells, refused, registers_of(partition.members), buckets, heaviest)
+
+
+def registers_of(members: set[tuple[str, str, int, str]]) -> dict[Register, int]:
+    """The first bits of a member's hash choose a register, the zeros after them are its rank."""
+    found: dict[Register, int] = {}
+    for counter, region, hour, member in members:
+        digits = f"{CityHash64(member.encode()):064b}"
+        rest = digits[REGISTER_BITS:]
+        place = (counter, region, hour, int(digits[:REGISTER_BITS], 2))
+        found[place] = max(found.get(place, 0), len(rest) - len(rest.lstrip("0")) + 1)
+    return found
+
+
+def buckets_of(counter: str) -> list[int]:
+    """One of each row: the hash is multiplied by the row's number, scattered, and scaled."""
+    all_bits = 2**64 - 1
+    found = []
+    for row in range(SKETCH_ROWS):
+        x = (row + 0x9E3779B97F4A7C15) & all_bits
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & all_bits
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & all_bits
+        x = (x ^ (x >> 31)) | 1
+        top = (CityHash64(counter.encode()) * x & all_bits) >> 32
+        found.append(row * SKETCH_WIDTH + (top * SKETCH_WIDTH >> 32))
+    return found

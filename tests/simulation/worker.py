@@ -94,6 +94,7 @@ class SimWorker:
             offsets=self.doors,
             changelog=self.doors,
             log=self.doors,
+            control=self.doors,
         )
 
     def highwater(self, partition: int) -> int:
@@ -147,5 +148,6 @@ def columns_of(rows: list[Row]) -> pa.Table:
             "at": pa.array([row.at_ms for row in rows], pa.int64()),
             "delta": pa.array([row.delta for row in rows], pa.int64()),
             "id": pa.array([row.id for row in rows], pa.string()),
+            "member": pa.array([row.member for row in rows], pa.string()),
         }
     )

@@ -9,18 +9,31 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from pipeline.bulk import Fetch
 from pipeline.cells import CellKey
 from pipeline.changelog import ChangelogRecord
 from pipeline.checkpoint import Freshness, Position
 from pipeline.dead_letters import DeadLetter
 from pipeline.errors import OperatorError
+from pipeline.lanes import KIND_HEADER
 from pipeline.recovery import RecoveredShard
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import RULES_KIND, CountingRules, FamilyRules, TrendRules, parse_rules
 from pipeline.shard import Fetched, Row, Shard, ShardSnapshot
 from schemas.records import Records
-from tests.simulation.truth import CellPlace, FamilyTruth, RecordTruth, RulesTruth
+from tests.simulation.truth import (
+    REGISTER_BITS,
+    SKETCH_KEYS,
+    CellPlace,
+    FamilyTruth,
+    RecordTruth,
+    Register,
+    RulesTruth,
+    SketchPlace,
+)
 
 T = TypeVar("T")
+LOOK_AHEAD_RECORDS = 2
+"""How many records one fetch brings to whoever looks for rules."""
 CellsOfPartition = dict[tuple[str, int, int], tuple[int, int, int]]
 """(cell key, slot, incarnation) -> (p, n, duplicates)"""
 
@@ -70,7 +83,7 @@ class Log:
 
     def rows(self, partition: int, start: int, end: int) -> list[Row]:
         return [
-            Row(offset, row, e.counter, e.region, e.at_ms, e.delta, e.id)
+            Row(offset, row, e.counter, e.region, e.at_ms, e.delta, e.id, e.member)
             for offset, record in enumerate(self.partitions[partition][start:end], start)
             for row, e in enumerate(record.events)
         ]
@@ -87,11 +100,50 @@ class Log:
             {offset: record.retries for offset, record in records if record.retries},
         )
 
+    def fetch(self, partition: int, start: int, end: int) -> Fetch | None:
+        """What a fetch has of rules; None at the log's end."""
+        records = self.partitions[partition][start:end]
+        if not records:
+            return None
+        size = len(records)
+        rules_header = ((KIND_HEADER, RULES_KIND.encode()),)
+        return Fetch(
+            start,
+            start + size,
+            Records(
+                partition,
+                np.arange(start, start + size),
+                np.array([record.timestamp_ms for record in records], np.int64),
+                [None] * size,
+                [as_rules(record.rules).bytes if record.rules else b"" for record in records],
+                [rules_header if record.rules else () for record in records],
+            ),
+        )
+
+
+def as_truth(rules: CountingRules) -> RulesTruth:
+    def family(f: FamilyRules) -> FamilyTruth:
+        return FamilyTruth(f.lateness_ms, f.regions, f.ids_horizon_ms, f.cells_max, f.sketched)
+
+    families = {name: family(f) for name, f in rules.families.items()}
+    return RulesTruth(rules.version, family(rules.default), families, rules.ids_limit)
+
 
 @lru_cache(maxsize=64)
 def as_rules(rules: RulesTruth) -> CountingRules:
     def family(f: FamilyTruth) -> FamilyRules:
-        return FamilyRules(f.lateness_ms, f.regions, f.horizon_ms, f.cells_max)
+        return FamilyRules(
+            f.lateness_ms,
+            f.regions,
+            f.horizon_ms,
+            f.cells_max,
+            REGISTER_BITS,
+            ("1h",),
+            f.sketched,
+            0.5,
+            SKETCH_KEYS,
+            TrendRules(enabled=False),
+        )
 
     families = {name: family(f) for name, f in rules.families.items()}
     return CountingRules(rules.version, family(rules.default), families, rules.ids_limit)
@@ -134,6 +186,9 @@ class ClickHouse:
     """Cells that merge by max, and positions."""
 
     cells: dict[int, CellsOfPartition] = field(default_factory=dict)
+    registers: dict[Register, int] = field(default_factory=dict)
+    buckets: dict[tuple[SketchPlace, int], tuple[int, int]] = field(default_factory=dict)
+    heaviest: dict[SketchPlace, tuple[int, list[tuple[str, int]]]] = field(default_factory=dict)
     flushed_through: dict[int, int] = field(default_factory=dict)
 
     def merge(self, snapshot: ShardSnapshot) -> None:
@@ -145,6 +200,29 @@ class ClickHouse:
                 place = (key, slot_ms, incarnation)
                 old = stored.get(place, (0, 0, 0))
                 stored[place] = (max(old[0], p), max(old[1], n), max(old[2], duplicates))
+
+    def merge_summaries(self, snapshot: ShardSnapshot) -> None:
+        """Registers and buckets by max; of the heaviest, those that counted further."""
+        for raised in snapshot.distinct.raised:
+            whose = np.repeat(np.arange(len(raised.of)), np.diff(raised.starts)).tolist()
+            ranks = zip(whose, raised.indexes.tolist(), raised.ranks.tolist(), strict=True)
+            for i, index, rank in ranks:
+                register = (*raised.of[i][:3], index)
+                self.registers[register] = max(self.registers.get(register, 0), rank)
+        number = snapshot.shard.partition
+        for part in snapshot.sketches:
+            for grown in part.buckets:
+                group, region, window_ms = grown.of
+                place = (number, group, region, window_ms or 0, part.sketches.slot_ms)
+                columns = (grown.buckets.tolist(), grown.p.tolist(), grown.n.tolist())
+                for bucket, p, n in zip(*columns, strict=True):
+                    old = self.buckets.get((place, bucket), (0, 0))
+                    self.buckets[place, bucket] = (max(old[0], p), max(old[1], n))
+            for found in part.heaviest:
+                place = (number, found.of.group, found.of.region, 0, part.sketches.slot_ms)
+                if found.through >= self.heaviest.get(place, (-1, []))[0]:
+                    counts = list(zip(found.counters, found.counts, strict=True))
+                    self.heaviest[place] = (found.through, counts)
 
     def counts(self, partition: int) -> dict[CellPlace, tuple[int, int, int]]:
         """What people read, by place."""
@@ -211,6 +289,11 @@ class Doors:
         await writing("write cells", *(lambda s=s: merge(s) for s in snapshots))
         return []
 
+    async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
+        merge = self._world.clickhouse.merge_summaries
+        await writing("write summaries", *(lambda s=s: merge(s) for s in snapshots))
+        return []
+
     async def write_positions(self, positions: Sequence[Position]) -> None:
         stored = self._world.clickhouse.flushed_through
 
@@ -270,6 +353,27 @@ class Doors:
 
         found: bool = await asking("read changelog", read)
         return found
+
+    async def read_ahead(self, partition: int, offset: int) -> Fetch | None:
+        log = self._world.log
+        end = offset + LOOK_AHEAD_RECORDS
+        found: Fetch | None = await asking("read ahead", lambda: log.fetch(partition, offset, end))
+        return found
+
+    async def append_control_to(
+        self,
+        topic: str,  # noqa: ARG002 - there is one
+        partition: int,
+        kind: str,
+        value: bytes,
+    ) -> None:
+        assert kind == RULES_KIND
+        world, rules = self._world, as_truth(parse_rules(value))
+
+        def store() -> None:
+            world.log.partitions[partition].append(RecordTruth(world.now_ms, rules=rules))
+
+        await writing("append rules", store)
 
     async def check(self, shard: Shard) -> None:
         if shard.position > len(self._world.log.partitions[shard.partition]):

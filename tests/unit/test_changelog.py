@@ -14,6 +14,7 @@ from pipeline.changelog import (
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence
 from pipeline.recovery import RecoveredShard
+from pipeline.refused import RefusedPlaces
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import BatchMark, Fetched, Row, Shard
 from schemas.records import Records
@@ -138,8 +139,82 @@ def test_recovered_cells_are_dirty_for_both_purposes() -> None:
 
 
 def test_keys_of_its_own_generation_are_never_up_for_forgetting() -> None:
-    own, other = cell(1, 1, 5), cell(1, 1, 4)
-    assert recovered(own, other).keys_of_others(5) == [other[0]]
+    own, other, resumed = cell(1, 1, 5), cell(1, 1, 4), position(2, SLOT, 4)
+    assert recovered(own, other, resumed).unneeded(5, 2) == [other[0], resumed[0]]
+
+
+def test_a_changelog_with_nothing_in_it_holds_nothing_unneeded() -> None:
+    assert recovered().unneeded(1, 0) == []
+
+
+def test_cells_of_older_incarnations_are_unneeded() -> None:
+    old, resumed = cell(9, 90, 1), position(5, SLOT, 2, incarnation=1)
+    assert recovered(old, resumed).unneeded(3, 5) == [old[0], resumed[0]]
+
+
+def place_keys(*places: tuple[str, int, int, int], suffix: tuple[object, ...]) -> list[bytes]:
+    """Keys of ids or refused places as the changelog's description has them."""
+    return [msgspec.msgpack.encode((1, *place, *suffix)) for place in places]
+
+
+def counted_with_ids(position_: int, limit: int, incarnation: int) -> list[ChangelogRecord]:
+    """What owners wrote whose tombstones were all lost: ids at each offset before a position."""
+    rules = CountingRules(1, ids_limit=limit)
+    shard = Shard(3, log_ms=SLOT, incarnation=incarnation, rules=rules, last_batch=BATCH)
+    records: list[ChangelogRecord] = []
+    for i in range(position_):
+        shard.absorb_rows([Row(i, 0, "likes:a", "", SLOT, 1, "x")], nothing_else(i + 1))
+        records += checkpoint_records(shard.snapshot(checkpoint=True), 1)
+    return records
+
+
+def test_ids_that_were_forgotten_at_the_position_are_unneeded_and_later_ones_are_not() -> None:
+    records = counted_with_ids(6, limit=1, incarnation=0)
+    found = recovered(*records)
+    # At offset 4 those at 2 and 3 are remembered; those at 4 and 5 an owner ahead has written.
+    assert [one.offset for one in found.resume(4).ids] == [2, 3]
+    unneeded = [key for key in found.unneeded(2, 4) if b"\xa2id" in key]
+    assert unneeded == place_keys(("id", 0, 0, 0), ("id", 0, 1, 0), suffix=("likes:a\0x",))
+
+
+def test_ids_of_older_incarnations_are_unneeded_wherever_they_were() -> None:
+    older = counted_with_ids(3, limit=100, incarnation=0)
+    accepted = position(1, SLOT, 0, batch=None, incarnation=1)
+    newer = [one for one in counted_with_ids(2, limit=100, incarnation=1) if b"\xa2id" in one[0]]
+    unneeded = recovered(*older, accepted, *newer).unneeded(2, 1)
+    # No id is remembered at offset 1, so that at 0 is gone; that at 1 is still to come.
+    assert [key for key in unneeded if b"\xa2id" in key] == place_keys(
+        *(("id", 0, offset, 0) for offset in range(3)),
+        ("id", 1, 0, 0),
+        suffix=("likes:a\0x",),
+    )
+
+
+def refusing(limit: int, incarnation: int = 0) -> list[ChangelogRecord]:
+    """Places 0 to 3 are refused and 1 is retried at 4; no tombstone was written."""
+    shard = Shard(3, 5, SLOT, incarnation, last_batch=BATCH, refused=RefusedPlaces(limit=limit))
+    for offset in range(4):
+        shard.refused.refuse((offset, 0, SLOT))
+    shard.refused.retry((1, 0, SLOT), 4)
+    return list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
+
+
+def test_refused_places_that_were_forgotten_are_unneeded_with_their_retries() -> None:
+    first_written = [one for one in refusing(4) if b"refused" in one[0]]
+    found = recovered(*first_written, *refusing(2))
+    unneeded = [key for key in found.unneeded(2, 5) if b"refused" in key]
+    assert sorted(unneeded) == sorted(
+        [
+            *place_keys(("refused", 0, 0, 0), ("refused", 0, 1, 0), suffix=(SLOT, -1)),
+            *place_keys(("refused", 0, 1, 0), suffix=(SLOT, 4)),
+        ]
+    )
+
+
+def test_refused_places_of_older_incarnations_are_unneeded() -> None:
+    found = recovered(*refusing(4), position(2, SLOT, 0, batch=None, incarnation=1))
+    unneeded = [key for key in found.unneeded(2, 2) if b"refused" in key]
+    assert len(unneeded) == 5
 
 
 def test_a_gap_in_what_was_read_is_noticed() -> None:

@@ -45,6 +45,9 @@ class Servers:
         self.diary.append(f"{sum(s.unflushed for s in snapshots)} cells")
         return self.refused
 
+    async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
+        return []
+
     async def write_positions(self, positions: Sequence[Position]) -> None:
         self.diary.append(f"{len(positions)} positions")
 

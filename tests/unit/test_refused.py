@@ -77,6 +77,17 @@ def test_a_retry_that_does_not_say_of_what_is_refused() -> None:
     assert letter.value == GOOD
 
 
+def test_a_retry_header_without_a_value_is_refused_like_any_other_that_does_not_say_of_what() -> (
+    None
+):
+    null: Headers = (("tally-retry", None),)  # type: ignore[assignment]  # Kafka's clients may send it
+    shard = Shard(0)
+    [letter] = absorb(shard, fetch(0, (GOOD, null), (GOOD, ()))).dead_letters
+    assert (letter.offset, letter.value) == (0, GOOD)
+    assert letter.reason.startswith("tally-retry: expected offset/row/timestamp_ms")
+    assert likes(shard) == (1, 0)
+
+
 def test_the_oldest_places_are_forgotten_and_with_them_their_retries() -> None:
     places = RefusedPlaces(limit=2)
     for offset in range(4):

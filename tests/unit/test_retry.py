@@ -10,16 +10,17 @@ from pipeline.letters import retry as retry_module
 from pipeline.letters.edited import read_edited
 from pipeline.letters.letter import LetterKey, StoredLetter, read_letter
 from pipeline.letters.reads import ListedLetter
+from pipeline.letters.remembered import OTHER_LOG, Remembered
 from pipeline.letters.retry import (
     CELL,
     CUT,
     GONE,
     RETRIED,
-    TOO_OLD,
     UNKNOWN,
     Attempt,
     Outcome,
     Plan,
+    leave_out_forgotten,
     plan,
     retry,
     still_refused,
@@ -84,13 +85,17 @@ def test_a_retry_names_its_place_and_log_time_and_keeps_its_content_type() -> No
 
 def test_letters_that_were_retried_or_are_forgotten_are_left_out() -> None:
     letters = [listed(key(9)), listed(key(8), retried=True), listed(key(7)), listed(key(6))]
-    planned = plan(letters, {3: key(7), 4: key(100, shard=4)})
-    assert planned.keys == [key(9), key(7)]
-    assert planned.skipped == {RETRIED: 1, TOO_OLD: 1}
+    planned = plan([*letters, listed(key(7, shard=4))])
+    assert planned.keys == [key(9), key(7), key(6), key(7, shard=4)]
+    known = {place[1:] for place in (key(9), key(7))}
+    memory = {3: Remembered(frozenset(known), 10, 0, 10), 4: Remembered(frozenset(), 10, 0, 10)}
+    sent = leave_out_forgotten(planned, memory)
+    assert sent.keys == [key(9), key(7)]
+    assert sent.skipped == {RETRIED: 1, OTHER_LOG: 2}
 
 
 def test_a_refused_cell_is_never_sent_as_an_event() -> None:
-    planned = plan([listed(key(9, row=-1)), listed(key(9))], {})
+    planned = plan([listed(key(9, row=-1)), listed(key(9))])
     assert planned.keys == [key(9)]
     assert planned.skipped == {CELL: 1}
 
@@ -98,7 +103,7 @@ def test_a_refused_cell_is_never_sent_as_an_event() -> None:
 def test_with_edited_events_only_the_letters_they_name_are_meant() -> None:
     old, new = key(9, log_ms=1), key(9, log_ms=2)
     letters = [listed(new), listed(old), listed(key(8))]
-    planned = plan(letters, {}, {"3/9/0": GOOD, "5/5/5": GOOD})
+    planned = plan(letters, {"3/9/0": GOOD, "5/5/5": GOOD})
     assert planned.keys == [new]
     assert planned.skipped == {UNKNOWN: 1}
 
@@ -131,7 +136,7 @@ def test_an_edited_event_goes_in_the_letters_stead_even_if_that_is_cut_or_gone()
 
 
 def test_letters_that_were_retried_before_are_no_failure() -> None:
-    outcome = World([]).retry(plan([listed(key(1), retried=True)], {}))
+    outcome = World([]).retry(plan([listed(key(1), retried=True)]))
     assert (outcome.sent, outcome.unsent) == (0, 0)
 
 

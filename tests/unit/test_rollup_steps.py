@@ -36,9 +36,12 @@ NO_DAYS = Days(0, {"1m": {}, "1h": {}, "1d": {}})
 
 
 def play(
-    answers: dict[type, Any], partitions: int = 1, refused: str | None = None
+    answers: dict[Any, Any], partitions: int = 1, refused: str | None = None
 ) -> tuple[list[Operation], Rolled]:
-    """All operations of one pass, each answered by its kind; one family may be refused."""
+    """All operations of one pass, each answered by its type; one family may be refused.
+
+    What is open of sketches is answered by its name, and is nothing unless a test says so.
+    """
     steps = rollup_pass(partitions, Families(), 0)
     operations = [next(steps)]
     try:
@@ -46,6 +49,8 @@ def play(
             last = operations[-1]
             if isinstance(last, Roll) and last.first == refused:
                 operations.append(steps.throw(OperatorError("no")))
+            elif isinstance(last, CountOpen) and last.kind != "cells":
+                operations.append(steps.send(answers.get(last.kind, [])))
             else:
                 operations.append(steps.send(answers.get(type(last))))
     except StopIteration as stop:
@@ -64,6 +69,8 @@ def test_positions_are_read_first_and_recorded_when_all_is_rolled_up() -> None:
     assert operations == [
         ReadProgress(),
         CountOpen(open_),
+        CountOpen(open_, "frequency"),
+        CountOpen(open_, "heavy"),
         Roll("1h", DAY, "likes", "likes", 0, 1, open_),
         Roll("1d", DAY, "likes", "likes", 0, 1, open_),
         ConfirmShards({0: 5_000_000}),
@@ -83,6 +90,34 @@ def test_a_pass_over_many_days_records_each_when_it_is_done() -> None:
         {0: END_MS + 86_400_000, 1: END_MS + 5},
         {0: FAR_MS, 1: END_MS + 5},
     ]
+
+
+def test_sketches_are_rolled_up_with_the_cells_of_their_day_before_it_is_recorded() -> None:
+    later = DAY + timedelta(days=1)
+    operations, rolled = play(
+        {
+            ReadProgress: Progress({0: FAR_MS}, {0: FAR_MS}),
+            CountOpen: [(DAY, "likes", 1)],
+            "frequency": [(later, "views", 5), (DAY, "", 7)],
+            "heavy": [(DAY, "", 2)],
+        },
+        partitions=2,
+    )
+    done = [
+        (one.kind, one.grain, one.day) if isinstance(one, Roll) else ConfirmShards
+        for one in operations
+        if isinstance(one, Roll | ConfirmShards)
+    ]
+    assert done == [
+        *(("cells", grain, DAY) for grain in ("1h", "1d")),
+        *(("frequency", grain, DAY) for grain in ("1h", "1d")),
+        *(("heavy", grain, DAY) for grain in ("1h", "1d")),
+        ConfirmShards,
+        *(("frequency", grain, later) for grain in ("1h", "1d")),
+        ConfirmShards,
+        ConfirmShards,
+    ]
+    assert (rolled.open_cells, rolled.statements) == (15, 8)
 
 
 def test_a_day_is_recorded_as_final_before_it_may_ever_be_dropped() -> None:

@@ -84,6 +84,20 @@ def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
             "regions": True,
             "ids_horizon_ms": 86_400_000,
             "cells_max": 1_000_000,
+            "distinct_precision": 12,
+            "distinct_grains": ["1h", "1d"],
+            "sketched": False,
+            "sketch_error": 0.002,
+            "sketch_keys": 1_000,
+            "trends": {
+                "enabled": True,
+                "k": 100,
+                "min_count": 10,
+                "min_score": 7.0,
+                "min_uniques": 10,
+                "max_per_member": 10.0,
+                "min_regions": 2,
+            },
         },
         "families": {},
         "ids_limit": 1_000_000,
@@ -112,5 +126,5 @@ def test_a_named_family_stays_named_though_its_rules_are_the_defaults() -> None:
 
 
 def test_what_does_not_decide_counting_is_not_in_the_rules() -> None:
-    text = '[default]\nshards = 8\nread_mode = "live"\nretention."1m" = "1h"\ntrends.k = 5'
+    text = '[default]\nshards = 8\nread_mode = "live"\nretention."1m" = "1h"'
     assert counting_rules(parse_families(text)) == CountingRules()

@@ -5,13 +5,13 @@ import json
 import pyarrow as pa
 
 from pipeline.writes.set_aside import CELLS_MAX, FORGET_AFTER_WRITES, SetAside, cell_letters
-from pipeline.writes.sink import _cell_columns
+from pipeline.writes.cell_rows import cell_rows
 from tests.unit.test_sink import SLOT, shard
 
 
 def block(*counters: str, p: int = 3) -> pa.Table:
     cells = [shard(4, (counter, "eu", p, 1)) for counter in counters]
-    return _cell_columns([cell.snapshot(checkpoint=False) for cell in cells], 2, "main")
+    return cell_rows([cell.snapshot(checkpoint=False) for cell in cells], 2, "main")
 
 
 def test_a_letter_is_placed_by_shard_and_through_and_holds_the_cell_as_a_row_of_its_table() -> None:

@@ -47,6 +47,7 @@ def by_columns(shard: Shard, log: dict[int, int], *events: Event, rules: RulesAt
             "id": pa.array([event[4] if len(event) > 4 else None for event in events], pa.string()),
             "offset": pa.array([event[0] for event in events], pa.int64()),
             "row": pa.array([0] * size, pa.int32()),
+            "member": pa.nulls(size, pa.string()),
         }
     )
     found = shard.absorb_columns(columns, fetched(log, rules))
@@ -158,14 +159,14 @@ def test_recovered_cells_ahead_of_the_position_count_nothing_twice(absorb: Absor
 def test_a_slot_is_let_go_only_when_it_is_over_and_clean(absorb: Absorb) -> None:
     shard = Shard(0)
     absorb(shard, {0: T0}, (0, "a:x", T0, 1))
-    assert shard.close_slots(T0) == []
+    assert shard.close_slots(T0) == ([], [])
     absorb(shard, {1: T0 + SLOT_MS}, (1, "a:x", T0, 1))
-    assert shard.close_slots(shard.log_ms) == []
+    assert shard.close_slots(shard.log_ms) == ([], [])
     snapshot = shard.snapshot(checkpoint=True)
     snapshot.confirm("flush")
-    assert shard.close_slots(shard.log_ms) == []
+    assert shard.close_slots(shard.log_ms) == ([], [])
     snapshot.confirm("checkpoint")
-    assert [cells.slot_ms for cells in shard.close_slots(shard.log_ms)] == [T0]
+    assert [cells.slot_ms for cells in shard.close_slots(shard.log_ms)[0]] == [T0]
     assert shard.live_cells() == 1
 
 

@@ -5,7 +5,7 @@ import pytest
 from pipeline.cells import CellKey
 from pipeline.clickhouse import without_secrets
 from pipeline.shard import Shard
-from pipeline.writes.sink import _cell_columns
+from pipeline.writes.cell_rows import cell_rows
 from tests.kit.cells import cell_values
 
 SLOT = 1_760_000_400_000
@@ -25,7 +25,7 @@ def test_the_cells_of_all_shards_make_one_block_with_absolute_values() -> None:
         shard(1),
         shard(5, ("likes:a", "", 2, 0), ("likes:b", "", 9, 9)),
     ]
-    block = _cell_columns([s.snapshot(checkpoint=False) for s in shards], 4, "main").to_pylist()
+    block = cell_rows([s.snapshot(checkpoint=False) for s in shards], 4, "main").to_pylist()
     assert [
         (row["build"], row["shard"], row["counter"], row["region"], row["p"], row["n"])
         for row in block
@@ -40,8 +40,8 @@ def test_the_cells_of_all_shards_make_one_block_with_absolute_values() -> None:
 
 
 def test_nothing_dirty_is_an_empty_block() -> None:
-    assert _cell_columns([shard(0).snapshot(checkpoint=False)], 1, "main").num_rows == 0
-    assert _cell_columns([], 1, "main").num_rows == 0
+    assert cell_rows([shard(0).snapshot(checkpoint=False)], 1, "main").num_rows == 0
+    assert cell_rows([], 1, "main").num_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_leaders_of_a_family_are_found_without_reading_old_days_or_other_familie
 
 def test_every_column_of_the_views_for_people_says_what_it_is(site: Site) -> None:
     views = site.rows(f"SELECT name FROM system.tables WHERE database = 'tally' AND ({PEOPLE})")
-    assert len(views) == 9
+    assert len(views) == 15
     assert (
         site.rows(
             "SELECT table, name FROM system.columns WHERE database = 'tally' AND comment = '' "

@@ -54,6 +54,7 @@ class Truth:
     windows: dict[Window, int] = field(default_factory=lambda: defaultdict(int))
     ids: set[tuple[str, str]] = field(default_factory=set)
     duplicates: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    members: dict[Window, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, event: Event) -> None:
         """Count an event, unless its id was counted before."""
@@ -64,6 +65,8 @@ class Truth:
             self.ids.add((event.counter, event.id))
         window_s = event.at // MINUTE_MS * 60
         self.windows[event.counter, event.region, window_s] += event.delta
+        if event.delta > 0:
+            self.members[event.counter, event.region, window_s].add(event.member)
 
     def totals(self) -> dict[str, int]:
         """The sum of all windows and regions by counter."""

@@ -1,5 +1,6 @@
 """A log that is not the one that was counted is named, and nothing is counted from it."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from confluent_kafka.admin import (
     AdminClient,
 )
 
-from tests.integration.worker.events import PARTITIONS, Messages
+from tests.integration.worker.events import PARTITIONS, Event, Message, Messages
 from tests.integration.worker.offsets import committed, group_of, log_ends
 from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site, fresh_site, make_topic
@@ -33,6 +34,8 @@ def make_the_log_anew(site: Site, seed: int) -> None:
     the same length, then accept it."""
     with fresh_site(site.broker.name, site.folder / "other-log") as own:
         sender = Sender(own.kafka)
+        repeated = [with_id(number) for number in range(PARTITIONS)]
+        send_all(sender, repeated)
         count_into_both(own, sender, Messages(FAMILY, seed))
         before = own.counts(KEPT, FAMILY)
         counted = committed(own.kafka, KEPT)
@@ -53,6 +56,8 @@ def make_the_log_anew(site: Site, seed: int) -> None:
         refuse(own, KEPT, "another record batch")
         assert own.counts(KEPT, FAMILY) == own.counts(LOST, FAMILY) == before
         accept(own, KEPT)
+        # The truth knows their ids, and so must both builds, though the log that had them is gone.
+        send_all(sender, repeated)
         count_into_both(own, sender, messages)
 
 
@@ -79,6 +84,20 @@ def send(sender: Sender, messages: Messages, count: int) -> None:
     """Send so many messages and wait until all are stored."""
     for _ in range(count):
         sender.send(messages.next(int(time.time() * 1000)))
+    sender.flush()
+
+
+def with_id(partition: int) -> Message:
+    """An event that its producer may send again."""
+    at_ms = int(time.time() * 1000)
+    event = Event(f"{FAMILY}:repeated", 7, at_ms, "eu", "m", f"again-{partition}")
+    return Message(partition, json.dumps(event.document()).encode(), [event], [], is_frame=False)
+
+
+def send_all(sender: Sender, messages: list[Message]) -> None:
+    """Send these messages and wait until all are stored."""
+    for message in messages:
+        sender.send(message)
     sender.flush()
 
 
@@ -110,6 +129,7 @@ def accept(site: Site, build: int) -> None:
     path = site.folder / f"accept-{build}.txt"
     with Process([*TALLY, "accept-log"], output_path=path, env=env) as command:
         assert command.wait(timeout_s=60) == 0, command.output()
+        assert command.output().count("it is another log: ") == PARTITIONS, command.output()
 
 
 def put_offsets_back(site: Site, build: int, offsets: list[int]) -> None:

@@ -53,6 +53,18 @@ def test_a_family_takes_what_it_leaves_out_from_the_default(tmp_path: Path) -> N
     assert families.for_counter("likes:x") == families.default
 
 
+def test_a_family_sets_the_gates_of_its_trends_and_keeps_the_others() -> None:
+    families = parse_families(
+        "[default]\ntrends = { min_count = 10_000, min_regions = 3 }\n"
+        "[families.bytes.trends]\nmin_uniques = 0\nmax_per_member = 0"
+    )
+    trends = families.for_counter("bytes:sent").trends
+    assert (trends.min_count, trends.min_uniques) == (10_000, 0)
+    assert (trends.max_per_member, trends.min_regions) == (0, 3)
+    default = families.default.trends
+    assert (default.min_uniques, default.max_per_member, default.min_regions) == (10, 5.0, 3)
+
+
 MISTAKES = [
     ('[default]\nlatenes = "2d"', 2, "default.latenes: unknown; did you mean lateness?"),
     ("[default]\n\n# why\nshards = 0", 4,
@@ -63,13 +75,21 @@ MISTAKES = [
      "families.a.trends.min_cont: unknown; did you mean min_count?"),
     ("[families.a.trends]\nenabled = true\nk = 0", 3,
      "families.a.trends.k: expected greater than or equal to 1"),
+    ("[families.a.trends]\nmin_uniques = -1", 2,
+     "families.a.trends.min_uniques: expected greater than or equal to 0"),
+    ("[default.trends]\nk = 3\nmax_per_member = -0.5", 3,
+     "default.trends.max_per_member: expected greater than or equal to 0"),
+    ("[default]\ntrends.min_regions = 0", 2,
+     "default.trends.min_regions: expected greater than or equal to 1"),
+    ("[default]\ntrends.min_regions = 1.5", 2,
+     "default.trends.min_regions: expected a valid integer"),
     ("[families.'a.b']\n[families.a]\n[families.'a.b'.ids]\nhorizon = 0", 4,
      "families.a.b.ids.horizon: expected a duration such as"),
     ("ids_per_partition = 0", 1, "ids_per_partition: expected greater than or equal to 1"),
     ("[families.a]\n\ncells_max = 0", 3,
      "families.a.cells_max: expected greater than or equal to 1"),
     ('[default]\n\nkind = "strict"', 3, "default.kind: 'strict' is not available yet"),
-    ('[families.a]\nkind = "sketched"', 2, "families.a.kind: 'sketched' is not available yet"),
+    ('[families.a]\nkind = "strict"', 2, "families.a.kind: 'strict' is not available yet"),
     ("[default]\ndistinct.error = nan", 2, "default.distinct.error: expected a finite number"),
     ('[default]\nlateness = "2 days"', 2,
      'default.lateness: expected a duration such as "30s", "10m", "24h" or "7d"'),

@@ -1,0 +1,54 @@
+"""Cells as rows of their table. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.cells import CellKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.cells import Int64Column
+    from pipeline.shard import ShardSnapshot
+
+
+def incarnate(replica: str, incarnation: int) -> str:
+    """The replica's name in cells: what was counted before a log was lost stays apart."""
+    return f"{replica}~{incarnation}" if incarnation else replica
+
+
+def timestamps_s(seconds: Int64Column) -> pa.Array:
+    """Seconds since 1970 as a column of times."""
+    return pa.array(seconds).cast(pa.timestamp("s", "UTC"))
+
+
+def cell_rows(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
+    """The cells that the snapshots hold to flush."""
+    parts = [(snapshot.shard.partition, part) for snapshot in snapshots for part in snapshot.flush]
+    cells = [CellKey.parse(key) for _, part in parts for key in part.values.keys]
+    sizes = [len(part.values.keys) for _, part in parts]
+    rows = sum(sizes)
+    slots_s = np.repeat([part.cells.slot_ms // 1000 for _, part in parts], sizes)
+    replicas = [
+        incarnate(replica, snapshot.incarnation) for snapshot in snapshots for _ in snapshot.flush
+    ]
+    none = [np.empty(0, np.int64)]
+    return pa.table(
+        {
+            "build": pa.array(np.full(rows, build, np.uint32)),
+            "counter": pa.array([cell.counter for cell in cells], pa.string()),
+            "region": pa.array([cell.region for cell in cells], pa.string()),
+            "window": timestamps_s(np.array([cell.window_ms // 1000 for cell in cells], np.int64)),
+            "slot": timestamps_s(slots_s.astype(np.int64)),
+            "replica": pa.array(np.repeat(replicas, sizes).tolist(), pa.string()),
+            "shard": pa.array(np.repeat([shard for shard, _ in parts], sizes).astype(np.uint32)),
+            "p": np.concatenate([part.values.p for _, part in parts] or none),
+            "n": np.concatenate([part.values.n for _, part in parts] or none),
+            "duplicates": np.concatenate([part.values.duplicates for _, part in parts] or none),
+            "through": np.concatenate([part.values.through for _, part in parts] or none),
+        }
+    )

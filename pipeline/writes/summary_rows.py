@@ -1,0 +1,179 @@
+"""What is kept beside cells, as rows of its tables: registers, Count-Min buckets, the heaviest.
+
+Pure. All of it is absolute and merges in ClickHouse, so writing it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.cells import SLOT_MS
+from pipeline.dead_letters import DeadLetter
+from pipeline.distinct import SLOT
+from pipeline.writes.cell_rows import incarnate, timestamps_s
+from pipeline.writes.set_aside import REASON_CHARACTERS_MAX
+from schemas.rules import GRAIN_MS, GRAINS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pipeline.cells import Int64Column
+    from pipeline.distinct import Raised, Written
+    from pipeline.shard import ShardSnapshot
+    from pipeline.sketched import Buckets, Heaviest
+
+
+_DISTINCT: dict[str, Written] = {
+    **{f"tally.distinct_{grain}": grain for grain in GRAINS},
+    "tally.trend_members": SLOT,
+}
+"""The tables of registers, and which of these each takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRows:
+    """Rows for one table; `origins` tells which of the snapshots each of them is from."""
+
+    table: str
+    rows: pa.Table
+    snapshots: Sequence[ShardSnapshot]
+    origins: Int64Column
+
+    def letters(self, refused: Mapping[int, str]) -> list[DeadLetter]:
+        """The rows at these places, which ClickHouse refused, as dead letters."""
+        chosen = self.rows.take(pa.array(refused, pa.int64())).to_pylist()
+        return [
+            self._letter(row, self.snapshots[self.origins[place]], reason)
+            for row, (place, reason) in zip(chosen, refused.items(), strict=True)
+        ]
+
+    def _letter(self, row: dict[str, Any], snapshot: ShardSnapshot, reason: str) -> DeadLetter:
+        value = json.dumps({"table": self.table, **row}, default=_plain, ensure_ascii=False)
+        encoded = value.encode()
+        return DeadLetter(
+            snapshot.shard.partition,
+            snapshot.position - 1,
+            -1 - crc32(encoded) % 2**31,
+            snapshot.log_ms,
+            f"ClickHouse refused this row of {self.table}: {reason[:REASON_CHARACTERS_MAX]}",
+            encoded,
+            len(encoded),
+        )
+
+
+def summary_rows(
+    snapshots: Sequence[ShardSnapshot], build: int, replica: str
+) -> Iterator[SummaryRows]:
+    """What the snapshots hold beside cells, for each table that gets any."""
+    for table, written in _DISTINCT.items():
+        parts = [
+            [_distinct(raised, written, build) for raised in snapshot.distinct.raised]
+            for snapshot in snapshots
+        ]
+        yield from _joined(table, parts, snapshots)
+    sketches = [
+        (snapshot, _Origin(build, replica, snapshot), snapshot.sketches) for snapshot in snapshots
+    ]
+    buckets = [
+        [_buckets(found, part.sketches.slot_ms, origin) for part in parts for found in part.buckets]
+        for _, origin, parts in sketches
+    ]
+    yield from _joined("tally.frequency_1m", buckets, snapshots)
+    heaviest = [
+        [_heaviest(part.heaviest, part.sketches.slot_ms, origin) for part in parts]
+        for _, origin, parts in sketches
+    ]
+    yield from _joined("tally.heavy_1m", heaviest, snapshots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The columns that all rows of a snapshot share."""
+
+    build: int
+    replica: str
+    snapshot: ShardSnapshot
+
+    def columns(self, rows: int, slot_ms: int) -> dict[str, Any]:
+        replica = incarnate(self.replica, self.snapshot.incarnation)
+        return {
+            "build": pa.array(np.full(rows, self.build, np.uint32)),
+            "slot": timestamps_s(np.full(rows, slot_ms // 1000, np.int64)),
+            "replica": pa.array([replica] * rows, pa.string()),
+            "shard": pa.array(np.full(rows, self.snapshot.shard.partition, np.uint32)),
+        }
+
+
+def _joined(
+    table: str, parts: list[list[pa.Table]], snapshots: Sequence[ShardSnapshot]
+) -> Iterator[SummaryRows]:
+    """One table of the parts, which are given for each snapshot; none if they hold nothing."""
+    counts = [sum(part.num_rows for part in found) for found in parts]
+    if sum(counts):
+        rows = pa.concat_tables(chain.from_iterable(parts))
+        yield SummaryRows(table, rows, snapshots, np.repeat(np.arange(len(counts)), counts))
+
+
+def _distinct(raised: Raised, written: Written, build: int) -> pa.Table:
+    kept = [place for place, of in enumerate(raised.of) if written in of.grains]
+    of = [raised.of[place] for place in kept]
+    size_ms = SLOT_MS if written == SLOT else GRAIN_MS[written]
+    windows_s = np.array([one.window_ms - one.window_ms % size_ms for one in of], np.int64) // 1000
+    maps = pa.MapArray.from_arrays(raised.starts, raised.indexes, raised.ranks)
+    return pa.table(
+        {
+            "build": pa.array(np.full(len(of), build, np.uint32)),
+            "counter": pa.array([one.counter for one in of], pa.string()),
+            "region": pa.array([one.region for one in of], pa.string()),
+            "window": timestamps_s(windows_s),
+            "precision": pa.array([one.precision for one in of], pa.uint8()),
+            "slot_day": pa.array([one.day for one in of], pa.int32()).cast(pa.date32()),
+            "registers": maps if len(of) == len(maps) else maps.take(pa.array(kept, pa.int64())),
+        }
+    )
+
+
+def _buckets(found: Buckets, slot_ms: int, origin: _Origin) -> pa.Table:
+    rows = len(found.buckets)
+    window_s = (found.of.window_ms or 0) // 1000
+    return pa.table(
+        {
+            **origin.columns(rows, slot_ms),
+            "family": pa.array([found.of.group] * rows, pa.string()),
+            "region": pa.array([found.of.region] * rows, pa.string()),
+            "window": timestamps_s(np.full(rows, window_s, np.int64)),
+            "width": pa.array(np.full(rows, found.width, np.uint32)),
+            "bucket": pa.array(found.buckets.astype(np.uint32)),
+            "p": pa.array(found.p),
+            "n": pa.array(found.n),
+        }
+    )
+
+
+def _heaviest(found: Sequence[Heaviest], slot_ms: int, origin: _Origin) -> pa.Table:
+    return pa.table(
+        {
+            **origin.columns(len(found), slot_ms),
+            "family": pa.array([one.of.group for one in found], pa.string()),
+            "region": pa.array([one.of.region for one in found], pa.string()),
+            "through": pa.array([one.through for one in found], pa.int64()),
+            "counters": pa.array([one.counters for one in found], pa.list_(pa.string())),
+            "counts": pa.array([one.counts for one in found], pa.list_(pa.int64())),
+            "lost": pa.array([one.lost for one in found], pa.int64()),
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A time as ClickHouse writes it itself."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return value.isoformat() if isinstance(value, date) else str(value)

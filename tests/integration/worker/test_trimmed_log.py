@@ -1,0 +1,217 @@
+"""A log that was trimmed between a flush and its checkpoint is accepted, and counted once."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.worker.events import PARTITIONS, Event, Message, Messages
+from tests.integration.worker.offsets import (
+    changelog_of,
+    committed,
+    group_of,
+    log_ends,
+    members,
+)
+from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
+from tests.integration.worker.stream import TOPIC, Sender
+from tests.kit.processes import wait_until
+from tests.kit.tally import TALLY
+
+pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+
+FAMILY = "trimmed"
+BUILD = 1
+RECORDS = 250
+MARKERS = 3
+TRIMMED = 2
+SHORT = 0
+"""The partition that is trimmed beyond what was flushed."""
+
+CHECKPOINTED = (
+    "SELECT uniqExact(shard) FROM tally.positions "
+    "WHERE toUnixTimestamp64Milli(checkpointed_at) > {since_ms}"
+)
+
+Place = tuple[int, int]
+"""An offset, and the log's time of it."""
+
+
+def trim_after_a_flush(site: Site, seed: int) -> None:
+    """On a site of its own: checkpoint, flush some more and die, lose the log's beginning up to
+    somewhere in between, and accept it, with duplicates and retries of before still to come."""
+    with fresh_site(site.broker.name, site.folder / "trimmed-log") as own:
+        sender, messages = Sender(own.kafka), Messages(FAMILY, seed)
+        refused = send_refused(own.kafka, time_ms())
+        worker = own.start_worker(BUILD)
+        worker.wait_ready()
+        send(sender, messages, RECORDS)
+        own.settle(BUILD)
+        own.stop([worker])
+        checkpointed = flush_without_checkpoint(own, sender, messages)
+        lost_end = send_what_will_be_lost(own.kafka)
+        starts = [at + TRIMMED for at in checkpointed]
+        starts[SHORT] = lost_end
+        trim(own.kafka, starts)
+        refuse_while_somebody_is_in_the_group(own)
+        accepted = accept(own)
+        assert [(one["shard"], one["start"], one["log"]) for one in accepted] == [
+            (shard, start, "trimmed") for shard, start in enumerate(starts)
+        ]
+        assert all(one["incarnation"] == 1 and one["ids"] for one in accepted)
+        worker = own.start_worker(BUILD)
+        worker.wait_ready()
+        retry_twice(own.kafka, refused, sender)
+        send(sender, messages, RECORDS)
+        own.settle(BUILD)
+        own.expect(BUILD, FAMILY, sender)
+        own.stop([worker])
+
+
+@proved_by(trim_after_a_flush)
+def test_what_was_flushed_ids_and_refused_places_outlive_a_trim_and_count_once(
+    outcome: Callable[[], None],
+) -> None:
+    outcome()
+
+
+def time_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def send(sender: Sender, messages: Messages, count: int, *, but: int | None = None) -> None:
+    """Send so many messages, of which some repeat earlier ids, to all partitions, or all but one;
+    wait until they are stored."""
+    while count:
+        message = messages.next(time_ms())
+        if message.partition != but:
+            sender.send(message)
+            count -= 1
+    sender.flush()
+
+
+def flush_without_checkpoint(site: Site, sender: Sender, messages: Messages) -> list[int]:
+    """A worker flushes all that is sent and dies; returns where its last checkpoint was."""
+    env = {
+        **site.tally.env,
+        **QUICK,
+        "TALLY_BUILD": str(BUILD),
+        "TALLY_CHECKPOINT_INTERVAL_S": "600",
+        "TALLY_HEARTBEAT_INTERVAL_S": "0.5",
+    }
+    started_ms = time_ms()
+    path = site.folder / "worker-without-checkpoints.txt"
+    worker = Worker([*TALLY, "worker"], output_path=path, env=env)
+    site.workers.append(worker)
+    worker.wait_ready()
+    # The one checkpoint that follows a takeover; heartbeats bring it into the position rows.
+    site.tally.wait_for(CHECKPOINTED.format(since_ms=started_ms), [(PARTITIONS,)], timeout_s=60)
+    checkpointed = committed(site.kafka, BUILD)
+    # What will be trimmed away has no ids, and is not refused: nobody could know it any more.
+    for partition in range(PARTITIONS):
+        for _ in range(MARKERS):
+            sender.send(marker(partition))
+    send(sender, messages, RECORDS, but=SHORT)
+    ends = log_ends(site.kafka)
+    wait_until(
+        lambda: all(site.positions(BUILD)[shard][0] >= end for shard, end in enumerate(ends)),
+        "everything is flushed",
+        timeout_s=60,
+        poll_s=0.2,
+    )
+    worker.kill()
+    wait_until(lambda: not members(site.kafka, BUILD), "the group is empty", timeout_s=60)
+    assert committed(site.kafka, BUILD) == checkpointed
+    assert all(at + MARKERS <= end for at, end in zip(checkpointed, ends, strict=True))
+    return checkpointed
+
+
+def marker(partition: int) -> Message:
+    event = Event(f"{FAMILY}:marker", 1, time_ms(), "eu", "m", None)
+    return Message(partition, json.dumps(event.document()).encode(), [event], [], is_frame=False)
+
+
+def send_what_will_be_lost(kafka: str) -> int:
+    """Records that nobody counts before they are trimmed away; returns the offset after them."""
+    for _ in range(MARKERS):
+        produce(kafka, SHORT, marker(SHORT).value)
+    return log_ends(kafka)[SHORT]
+
+
+def send_refused(kafka: str, now_ms: int) -> Place:
+    """A record that comes two days too late, and so becomes a dead letter."""
+    late = {"counter": f"{FAMILY}:retried", "at": now_ms - 2 * 86_400_000}
+    return produce(kafka, SHORT, json.dumps(late).encode())
+
+
+def retry_twice(kafka: str, refused: Place, sender: Sender) -> None:
+    """The dead letter comes again two times, mended; it must count once."""
+    event = Event(f"{FAMILY}:retried", 5, time_ms(), "eu", "m", None)
+    header = f"{refused[0]}/0/{refused[1]}"
+    for _ in range(2):
+        produce(kafka, SHORT, json.dumps(event.document()).encode(), {"tally-retry": header})
+    sender.truth.add(event)
+
+
+def produce(
+    kafka: str, partition: int, value: bytes, headers: dict[str, Any] | None = None
+) -> Place:
+    """Append one record; its offset and the log's time of it."""
+    landed: list[Place] = []
+
+    def on_delivery(error: object, record: Any) -> None:
+        assert error is None, error
+        landed.append((record.offset(), record.timestamp()[1]))
+
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    producer.produce(TOPIC, value, partition=partition, headers=headers, on_delivery=on_delivery)
+    assert producer.flush(20) == 0
+    return landed[0]
+
+
+def trim(kafka: str, starts: list[int]) -> None:
+    """Delete what lies before these offsets, as retention does."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    places = [TopicPartition(TOPIC, number, at) for number, at in enumerate(starts)]
+    for future in admin.delete_records(places).values():
+        future.result(timeout=20)
+
+
+def refuse_while_somebody_is_in_the_group(site: Site) -> None:
+    """As long as the group has a member nothing is written, neither offsets nor records."""
+    before = state(site)
+    group = group_of(BUILD)
+    member = Consumer({"bootstrap.servers": site.kafka, "group.id": group, "log_level": 0})
+    try:
+        member.subscribe([TOPIC])
+        wait_until(
+            lambda: member.poll(0.1) is None and bool(members(site.kafka, BUILD)),
+            "somebody is in the group",
+            timeout_s=60,
+        )
+        done = site.tally.run("accept-log", code=1)
+    finally:
+        member.close()
+    assert f"workers of group {group} run" in done.stderr
+    assert "stop all of them" in done.stderr
+    assert state(site) == before
+
+
+def state(site: Site) -> list[list[int]]:
+    return [
+        log_ends(site.kafka),
+        log_ends(site.kafka, changelog_of(BUILD)),
+        committed(site.kafka, BUILD),
+    ]
+
+
+def accept(site: Site) -> Any:
+    """What the command says that it did."""
+    accepted = site.tally.json("accept-log")["accepted"]
+    assert site.tally.json("accept-log")["accepted"] == []
+    return accepted

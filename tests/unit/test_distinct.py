@@ -1,0 +1,146 @@
+"""Registers that rose are those of the set of members, however rows were cut."""
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from clickhouse_cityhash.cityhash import CityHash64
+
+from pipeline import distinct
+from pipeline.distinct import DAY_MS, RegistersOf, ShardDistinct
+from pipeline.rules import CountingRules, FamilyRules, TrendRules
+
+HOUR_MS = 3_600_000
+T0 = 1_760_000_400_000 - 1_760_000_400_000 % DAY_MS
+DAY = T0 // DAY_MS
+
+NO_TRENDS = TrendRules(enabled=False)
+RULES = CountingRules(
+    1,
+    FamilyRules(distinct_precision=4, distinct_grains=("1h", "1d"), trends=NO_TRENDS),
+    {
+        "fine": FamilyRules(distinct_precision=6, distinct_grains=("1m",), trends=NO_TRENDS),
+        "off": FamilyRules(distinct_precision=0, trends=NO_TRENDS),
+        "trend": FamilyRules(distinct_precision=0),
+    },
+)
+
+Row = tuple[str, str, int, str | None]
+Registers = dict[tuple[str, str, int, int], dict[int, int]]
+"""Registers by counter, region, window and precision."""
+
+
+def truth(rows: list[Row]) -> Registers:
+    """By the definition: the first bits choose a register, the zeros after them are its rank."""
+    found: Registers = defaultdict(dict)
+    for counter, region, at_ms, member in rows:
+        family = counter.split(":")[0]
+        bits, length_ms = (6, 60_000) if family == "fine" else (4, HOUR_MS)
+        if member is None or family == "off":
+            continue
+        digits = f"{CityHash64(member.encode()):064b}"
+        index = int(digits[:bits], 2)
+        rank = len(digits[bits:]) - len(digits[bits:].lstrip("0")) + 1
+        registers = found[counter, region, at_ms // length_ms * length_ms, bits]
+        registers[index] = max(registers.get(index, 0), rank)
+    return found
+
+
+def table(rows: list[Row]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    types = (pa.string(), pa.string(), pa.int64(), pa.string())
+    names = ("counter", "region", "at", "member")
+    return pa.table(
+        {name: pa.array(c, t) for name, c, t in zip(names, columns, types, strict=True)}
+    )
+
+
+def taken(shard: ShardDistinct, into: Registers) -> list[RegistersOf]:
+    """Write what waits, and merge it by max, as ClickHouse does."""
+    snapshot = shard.snapshot()
+    written = []
+    for raised in snapshot.raised:
+        for i, of in enumerate(raised.of):
+            written.append(of)
+            registers = into[of.counter, of.region, of.window_ms, of.precision]
+            for at in range(raised.starts[i], raised.starts[i + 1]):
+                index, rank = int(raised.indexes[at]), int(raised.ranks[at])
+                registers[index] = max(registers.get(index, 0), rank)
+    snapshot.confirm()
+    return written
+
+
+def some_rows(count: int, seed: int = 1) -> list[Row]:
+    rng = np.random.default_rng(seed)
+    counters, regions = ["a:x", "a:y", "fine:ü", "off:z"], ["", "eu", "日本"]
+    return [
+        (
+            counters[rng.integers(4)],
+            regions[rng.integers(3)],
+            T0 + int(rng.integers(3 * HOUR_MS)),
+            None if rng.integers(5) == 0 else f"member {rng.integers(300)}",
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000])
+def test_registers_are_those_of_the_set_of_members_however_rows_are_cut(cut: int) -> None:
+    rows, shard, stored = some_rows(1000), ShardDistinct(), defaultdict(dict)
+    for start in range(0, len(rows), cut):
+        shard.absorb(table(rows[start : start + cut]), T0, RULES)
+        if start % 3 == 0:
+            taken(shard, stored)
+    taken(shard, stored)
+    assert stored == truth(rows)
+    assert len(stored) > 50
+
+
+def test_only_registers_that_rose_since_are_written_and_those_not_confirmed_again() -> None:
+    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard.absorb(table([("a:x", "", T0, "ann")]), T0, RULES)
+    shard.snapshot()  # Never confirmed: the write failed.
+    assert taken(shard, stored) == [RegistersOf("a:x", "", T0, DAY, 4, ("1h", "1d"))]
+    shard.absorb(table([("a:x", "", T0 + 5, "ann")]), T0, RULES)
+    assert taken(shard, stored) == []
+
+
+def test_what_rises_while_a_snapshot_is_written_is_written_by_the_next() -> None:
+    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard.absorb(table([("a:x", "", T0, "ann")]), T0, RULES)
+    snapshot = shard.snapshot()
+    shard.absorb(table([("a:x", "", T0, "bob"), ("a:y", "", T0, "bob")]), T0, RULES)
+    snapshot.confirm()
+    assert {of.counter for of in taken(shard, stored)} == {"a:x", "a:y"}
+
+
+def test_what_is_known_is_forgotten_past_its_bound_and_costs_only_a_repeated_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distinct, "KNOWN_ROWS_MAX", 5)
+    rows, shard, stored = some_rows(600), ShardDistinct(), defaultdict(dict)
+    for start in range(0, 600, 50):
+        shard.absorb(table(rows[start : start + 50]), T0, RULES)
+        if start % 100:
+            taken(shard, stored)
+            shard.absorb(table(rows[start : start + 1]), T0, RULES)
+            assert len(shard._known) <= 4
+    taken(shard, stored)
+    assert stored == truth(rows)
+
+
+def test_a_window_that_is_counted_on_two_days_of_log_time_is_written_under_both() -> None:
+    shard, stored = ShardDistinct(), defaultdict(dict)
+    for slot_ms in (T0, T0 + DAY_MS):
+        shard.absorb(table([("a:x", "", T0, "ann")]), slot_ms, RULES)
+    assert [of.day for of in taken(shard, stored)] == [DAY, DAY + 1]
+
+
+def test_trends_get_registers_of_the_minute_of_log_time_whenever_it_happened() -> None:
+    shard, stored = ShardDistinct(), defaultdict(dict)
+    rows: list[Row] = [("trend:x", "eu", T0 - age_ms, "ann") for age_ms in (0, HOUR_MS)]
+    shard.absorb(table(rows), T0, RULES)
+    assert taken(shard, stored) == [
+        RegistersOf("trend:x", "eu", T0, DAY, distinct.TREND_PRECISION, ("slot",))
+    ]
