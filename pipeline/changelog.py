@@ -144,13 +144,13 @@ def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
 def checkpoint_records(
     snapshot: ShardSnapshot, writer: int, sketches: Iterable[ChangelogRecord] = ()
 ) -> Iterator[ChangelogRecord]:
-    """Everything a checkpoint writes: `sketches`, cells, ids, refused places, the position last."""
-    yield from sketches
+    """Everything a checkpoint writes: cells, `sketches`, ids, refused places, the position last."""
     for part in snapshot.checkpoint:
         values = part.values
         columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)
         keys = cell_keys(part.cells, values.keys, snapshot.incarnation, writer)
         yield from zip(keys, map(_encode, columns), strict=True)
+    yield from sketches
     for key, one in zip(
         id_keys(snapshot.new_ids, snapshot.incarnation), snapshot.new_ids, strict=True
     ):

@@ -38,8 +38,8 @@ SLOT: Literal["slot"] = "slot"
 Written = Grain | Literal["slot"]
 """The grain of the windows that registers are written for, or the slot of log time they rose in."""
 
-TREND_PRECISION = 8
-"""Trends ask whether few or many members did something, minute by minute: 256 registers will do."""
+TREND_PRECISION = 12
+"""Of the registers by which trends know who did it, minute by minute: an error of 1.6 %."""
 
 KNOWN_ROWS_MAX = 50_000
 KNOWN_BYTES_MAX = 16 << 20

@@ -1,4 +1,4 @@
-"""What one worker does for all: heartbeats, rules repeated, rollups.
+"""What one worker does for all: heartbeats, rules repeated, rollups, trends.
 
 The leader is whoever owns partition 0. For a moment there may be two, or none: all of this may be
 done twice, and may wait.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.rollup.steps import Rolled
     from pipeline.rules import CountingRules
     from pipeline.shard import Shard
+    from pipeline.trends.scoring import TrendsScored
     from schemas.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,9 @@ class Leader:
     """Does its duties for ever, while it leads. Owned by one event loop.
 
     A server that is away is asked again at the next turn; anything else that is raised ends the
-    worker. `roll_up` is one pass of the rollup, `keep_plan` writes rules to the producers' plan if
-    they are missing there; both block, and are called in a thread.
+    worker. `roll_up` is one pass of the rollup, `score_trends` one of the trends; `keep_plan`
+    writes rules to the producers' plan if they are missing there. All block, and are called in a
+    thread.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Leader:
         control: ControlLog,
         roll_up: Callable[[], Rolled],
         keep_plan: Callable[[CountingRules], None],
+        score_trends: Callable[[CountingRules], TrendsScored],
         *,
         clock: Clock,
         settings: Settings,
@@ -70,6 +73,7 @@ class Leader:
         self._control = control
         self._roll_up = roll_up
         self._keep_plan = keep_plan
+        self._score_trends = score_trends
         self._clock = clock
         self._settings = settings
 
@@ -109,6 +113,20 @@ class Leader:
             took_s = rolled.took_s
             for problem in rolled.problems:
                 log.warning("%s", problem)
+
+    async def score_trends(self) -> None:
+        """Passes of the trends, each after a pause that grows with what it takes."""
+        interval_s = self._settings.trends_interval_s
+        took_s = 0.0
+        while True:
+            await asyncio.sleep(pause_s(interval_s, took_s))
+            shard = self._leading()
+            if shard is None:
+                continue
+            try:
+                took_s = (await asyncio.to_thread(self._score_trends, shard.rules)).took_s
+            except TallyError as error:
+                log.warning("%s; trying again in %.0f s", error, interval_s)
 
     def _leading(self) -> Shard | None:
         """The leader's shard, or None if this is not the leader."""

@@ -26,6 +26,9 @@ INCREMENTS = "tally.increments"
 SHARD_PLAN = "tally.shard-plan"
 """Compacted, one partition: what producers must know to choose a partition."""
 
+TRENDS = "tally.trends"
+"""One partition: which counters begin and cease to trend, each event with an id as its key."""
+
 _CHANGELOG = re.compile(r"tally-build-([0-9]+)-cells-changelog")
 _TIMEOUT_S = 10.0
 _GROWN_POLL_S = 0.2
@@ -70,6 +73,7 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
             {"retention.ms": "-1", "max.message.bytes": str(dead_letters.MAX_BYTES)},
         ),
         SHARD_PLAN: (1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}),
+        TRENDS: (1, {}),
         changelog(build): (source, {"cleanup.policy": "compact"}),
     }
     missing = [

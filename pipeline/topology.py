@@ -6,7 +6,7 @@
               └▶ count: columns → cells, in log order         worker.py, shard.py, cells.py
                   ├▶ FLUSH what is dirty → ClickHouse         writes/, checkpoint.py
                   └▶ CHECKPOINT → changelog → commit          writes/, checkpoint.py, changelog.py
-    leader: heartbeats, rules repeated, 1m → 1h → 1d          leader.py, rollup/
+    leader: heartbeats, rules repeated, 1m → 1h → 1d, trends  leader.py, rollup/, trends/
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -30,6 +30,7 @@ from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
 from pipeline.partition_reader import PartitionReader
 from pipeline.rollup.leaders_pass import roll_up_with
+from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.watchdog import RecoveryWatchdog
 from pipeline.worker import Worker
 from pipeline.writes import refusals
@@ -94,6 +95,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
         changelog,
         roll_up_with(settings, clock),
         keep_plan_with(settings.kafka, clock),
+        score_trends_with(settings, clock),
         clock=clock,
         settings=settings,
     )
@@ -133,6 +135,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     app.task(leader.send_heartbeats)
     app.task(leader.repeat_rules)
     app.task(leader.roll_up)
+    app.task(leader.score_trends)
     app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)

@@ -127,6 +127,9 @@ class Settings(BaseSettings):
     rollup_interval_s: float = Field(
         default=60.0, ge=0.1, le=86_400, allow_inf_nan=False, description="Seconds between rollups."
     )
+    trends_interval_s: float = Field(
+        default=10.0, ge=0.1, le=86_400, allow_inf_nan=False, description="Seconds between scores."
+    )
     longest_query_s: float = Field(
         default=3600.0,
         ge=0,

@@ -2,7 +2,8 @@
 """The buckets of a family's sketches as one relation.
 
 Bound parameters are `family`, `width` and `buckets`, `region` if one is asked for, and `open_s`:
-days of log time before it are rolled up for good, so their minutes are left alone.
+slots before it are rolled up for good. A sketch has thousands of rows a minute, so minutes are read
+only of hours in which something came since; other hours are what was rolled up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ WIDTHS = (
 )
 """Which sketches there are of a family, and of those that no rule names, in a time."""
 
+_TOUCHED = (
+    "toStartOfHour(window) IN (SELECT toStartOfHour(window) FROM tally.frequency_1m "
+    f"WHERE {BUILD} AND family = {{family:String}} AND width = {{width:UInt32}} "
+    "AND slot >= toDateTime({open_s:UInt32}, 'UTC'))"
+)
 _OPEN = "slot_day >= toDate(toDateTime({open_s:UInt32}, 'UTC'))"
 _KEY = "family, width, bucket, window, region, slot_day, replica, shard"
 _MONTHS = "family, width, bucket, region, slot_month, replica, shard"
@@ -80,14 +86,25 @@ def _source(piece: Piece, *, cached: bool) -> str:
 
 
 def _days(grain: str, cached: bool) -> str:
-    """Windows by slot day: what was rolled up, and while a day is open the greater of both."""
+    """Windows by slot day. Days of log time that are open are added up from their hours."""
     table = f"frequency_{grain}"
     rolled = (
         f"SELECT build, {_KEY}, max({table}.p) AS p, max({table}.n) AS n FROM tally.{table} "
-        f"{'' if cached else f'WHERE NOT {_OPEN} '}GROUP BY build, {_KEY}"
+        f"WHERE {{only}} GROUP BY build, {_KEY}"
     )
-    view = f"SELECT build, {_KEY}, p, n FROM tally.merged_{table} WHERE {_OPEN}"
-    return rolled if cached else f"{rolled} UNION ALL {view}"
+    if cached:
+        return rolled.replace("{only}", "1")
+    if grain == "1h":
+        return (
+            f"{rolled.replace('{only}', f'NOT ({_OPEN} AND {_TOUCHED})')} UNION ALL "
+            f"SELECT build, {_KEY}, p, n FROM tally.merged_{table} WHERE {_OPEN} AND {_TOUCHED}"
+        )
+    start = _KEY.replace("window", "toStartOfDay(window) AS day")
+    return (
+        f"{rolled.replace('{only}', f'NOT {_OPEN}')} UNION ALL "
+        f"SELECT build, {start}, sum(p) AS p, sum(n) AS n FROM ({_days('1h', cached)}) "
+        f"WHERE {_OPEN} GROUP BY build, {_KEY.replace('window', 'day')}"
+    )
 
 
 def _life(*, cached: bool) -> str:

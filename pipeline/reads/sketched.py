@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
 from pipeline.errors import BadInputError
+from pipeline.placing import slot_of
 from pipeline.reads import estimating, frequency_sql, spans
 from pipeline.reads.estimating import Amounts, Bounds
+from pipeline.reads.spans import Piece
 from pipeline.reads.sums import ATTEMPTS_MAX
 from pipeline.reads.taking import Taken, Window, take
 from pipeline.rules import EARLINESS_MS, parse_rules
@@ -98,9 +100,30 @@ def sketches(reads: Reads, family: str, span: spans.Span | None) -> list[Sketch]
 
 
 def open_since_s(reads: Reads) -> int:
-    """Before when, by log time, all is rolled up for good; 0 if a shard never was. Blocks."""
+    """The first slot that may not be rolled up for good; 0 if a shard never was. Blocks."""
     rolled = reads.rolled_log_ms()
-    return min((rolled.get(shard.shard, 0) for shard in reads.positions()), default=0) // 1000
+    least_ms = min((rolled.get(shard.shard, 0) for shard in reads.positions()), default=0)
+    return slot_of(least_ms) // 1000
+
+
+def in_hours(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """The same windows, but whole hours in one: sketches of minutes are long to read."""
+    return tuple(part for piece in pieces for part in _in_hours(piece))
+
+
+def _in_hours(piece: Piece) -> Iterator[Piece]:
+    since_ms, until_ms = piece.span.since_ms, piece.span.until_ms
+    hour_ms = GRAIN_MS["1h"]
+    first_ms = -(-since_ms // hour_ms) * hour_ms
+    last_ms = until_ms if until_ms == spans.FOREVER_MS else spans.window_of(until_ms, "1h")
+    if piece.grain != "1m" or first_ms >= last_ms:
+        yield piece
+        return
+    if since_ms < first_ms:
+        yield Piece("1m", spans.Span(since_ms, first_ms))
+    yield Piece("1h", spans.Span(first_ms, last_ms))
+    if last_ms < until_ms:
+        yield Piece("1m", spans.Span(last_ms, until_ms))
 
 
 def rest_of(estimated: Estimated) -> list[str]:
@@ -179,7 +202,12 @@ def _read(
     region: str | None,
 ) -> _Read:
     places = buckets_of(list(counters), sketch.width)
-    query = frequency_sql.sums(plan.pieces, cached=cached, region=region)
+    pieces = plan.pieces
+    if plan.by != "1m":
+        recent = [piece for piece in pieces if piece.span.since_ms >= plan.split_ms]
+        older = [piece for piece in pieces if piece not in recent]
+        pieces = (*older, *in_hours(recent))
+    query = frequency_sql.sums(pieces, cached=cached, region=region)
     parameters: dict[str, Any] = {
         "family": sketch.family,
         "width": sketch.width,

@@ -13,7 +13,7 @@ from pipeline.reads import estimating, frequency_sql, heavy_sql
 from pipeline.reads.estimating import Bounds
 from pipeline.reads.exact_ranking import ExactSource
 from pipeline.reads.ranking import Place, Row, ahead_of
-from pipeline.reads.sketched import Sketch, current_rules, open_since_s
+from pipeline.reads.sketched import Sketch, current_rules, in_hours, open_since_s
 from pipeline.reads.spans import FOREVER_MS, Span
 from pipeline.rules import CountingRules
 from sketches.frequency import buckets_of
@@ -120,7 +120,8 @@ class SketchedSource:
         }
         if scope.region is not None:
             bound["region"] = scope.region
-        rows = self._reads.rows(frequency_sql.whole(scope.pieces, scope.region), bound)
+        query = frequency_sql.whole(in_hours(scope.pieces), scope.region)
+        rows = self._reads.rows(query, bound)
         return {int(bucket): (int(p), int(n)) for bucket, p, n in rows}
 
 

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pipeline.rules import TrendRules
     from pipeline.trends.candidates import Counts, Flags
     from pipeline.trends.score import Scored
-    from schemas.rules import Trends
 
 LEADERS = 10
 """How many of the greatest by count are shown as `top`, if nothing is exceptional about them."""
@@ -74,7 +74,7 @@ def in_regions(counters: pa.Array, trending: Mapping[str, Mapping[str, int]]) ->
 
 def rank(
     scored: Scored,
-    rules: Trends,
+    rules: TrendRules,
     before: Mapping[str, int],
     *,
     window_ms: int,
@@ -98,7 +98,7 @@ def rank(
     return Ranking(window_ms, provisional, trending, rows)
 
 
-def _within(scored: Scored, rules: Trends, regions: InRegions | None, ease: int) -> Flags:
+def _within(scored: Scored, rules: TrendRules, regions: InRegions | None, ease: int) -> Flags:
     passes: Flags = scored.score >= rules.min_score / ease
     passes &= scored.hour_count >= rules.min_count / ease
     passes &= _by_members(scored, rules, ease)
@@ -108,7 +108,7 @@ def _within(scored: Scored, rules: Trends, regions: InRegions | None, ease: int)
     return passes
 
 
-def _by_members(scored: Scored, rules: Trends, ease: int) -> Flags:
+def _by_members(scored: Scored, rules: TrendRules, ease: int) -> Flags:
     """Enough members beyond the usual ones, and each with not too many events.
 
     Where it is not known, nobody is refused.

@@ -66,6 +66,7 @@ CREATE TABLE IF NOT EXISTS tally.trend_provisional
 AS tally.trend_scores
 ENGINE = ReplacingMergeTree(scored_at)
 ORDER BY (build, family, region, counter)
+TTL toDateTime(scored_at) + INTERVAL 1 HOUR
 COMMENT 'What trends in the minute that is not over. For people: trending_now';
 
 CREATE OR REPLACE VIEW tally.trending

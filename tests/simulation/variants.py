@@ -353,8 +353,8 @@ def sentence_8_ids_past_the_committed_offset() -> Iterator[None]:
             position.ids_from = (0, 0)
         return real(ids, position, 1 << 60)
 
-    def records(snapshot: Any, generation: int) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation))
+    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, sketches))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 
@@ -488,8 +488,8 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
     real = SlotCells.restore
     real_records = changelog.checkpoint_records
 
-    def records(snapshot: Any, generation: int) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation))
+    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, sketches))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*reversed(found[:cells]), *found[cells:]])
 
@@ -526,8 +526,8 @@ def refused_places_past_the_position() -> Iterator[None]:
     def facts_at(facts: Any, first: Any, position: int) -> Any:
         return list(facts)
 
-    def records(snapshot: Any, generation: int) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation))
+    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, sketches))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 

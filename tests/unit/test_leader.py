@@ -13,6 +13,7 @@ from pipeline.leader import Leader
 from pipeline.rollup.steps import Rolled
 from pipeline.rules import CountingRules
 from pipeline.shard import Shard
+from pipeline.trends.scoring import TrendsScored
 from schemas.settings import Settings
 
 NOW_MS = 1_760_000_000_000
@@ -52,6 +53,7 @@ def leader(
     control: Control,
     passes: list[Rolled | Exception],
     keep_plan: Callable[[CountingRules], None] = lambda _: None,
+    score_trends: Callable[[CountingRules], TrendsScored] = lambda _: TrendsScored(0, 0, 0.0),
 ) -> Leader:
     def roll_up() -> Rolled:
         result = passes.pop(0) if passes else Rolled()
@@ -59,8 +61,12 @@ def leader(
             raise result
         return result
 
-    settings = Settings(heartbeat_interval_s=0.1, rollup_interval_s=0.1, config=None)
-    return Leader(owner, control, roll_up, keep_plan, clock=StillClock(), settings=settings)
+    settings = Settings(
+        heartbeat_interval_s=0.1, rollup_interval_s=0.1, trends_interval_s=0.1, config=None
+    )
+    return Leader(
+        owner, control, roll_up, keep_plan, score_trends, clock=StillClock(), settings=settings
+    )
 
 
 async def run_until(duty: Any, is_done: Any) -> None:
@@ -161,3 +167,32 @@ async def test_who_comes_to_lead_later_repeats_the_rules_soon() -> None:
     assert control.asked == 0
     owner.owned = Owner(0).owned
     await run_until(task, lambda: control.appended)
+
+
+async def test_the_leader_scores_trends_by_its_rules_and_goes_on_after_a_failure() -> None:
+    asked: list[int] = []
+
+    def score_trends(rules: CountingRules) -> TrendsScored:
+        asked.append(rules.version)
+        if len(asked) == 1:
+            raise TryAgainError("ClickHouse is away")
+        return TrendsScored(1, 0, 0.0)
+
+    duty = leader(Owner(0), Control(), [], score_trends=score_trends).score_trends()
+    await run_until(duty, lambda: len(asked) >= 3)
+    assert set(asked) == {7}
+
+
+async def test_who_does_not_lead_scores_no_trends() -> None:
+    asked: list[int] = []
+
+    def score_trends(rules: CountingRules) -> TrendsScored:
+        asked.append(rules.version)
+        return TrendsScored(0, 0, 0.0)
+
+    task = asyncio.create_task(
+        leader(Owner(1), Control(), [], score_trends=score_trends).score_trends()
+    )
+    await asyncio.sleep(0.5)
+    task.cancel()
+    assert asked == []

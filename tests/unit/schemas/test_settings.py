@@ -27,6 +27,7 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "unflushed_rows_max": 2_000_000,
         "heartbeat_interval_s": 5.0,
         "rollup_interval_s": 60.0,
+        "trends_interval_s": 10.0,
         "longest_query_s": 3600.0,
     }
 

@@ -1,0 +1,44 @@
+"""One pass of the trends as the leader runs it: on this Kafka and this ClickHouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline import topics
+from pipeline.clickhouse import connect
+from pipeline.control.log_writer import LogRecord, write_records
+from pipeline.control.stored_retention import StoredRetention
+from pipeline.trends.scoring import TrendScoring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pipeline.clock import Clock
+    from pipeline.rules import CountingRules
+    from pipeline.trends.scoring import TrendsScored
+    from pipeline.trends.transitions import Transition
+    from schemas.settings import Settings
+
+STATEMENT_TIMEOUT_S = 120
+
+
+def score_trends_with(settings: Settings, clock: Clock) -> Callable[[CountingRules], TrendsScored]:
+    """A pass of the trends. It blocks; raises TryAgainError when a server is away."""
+
+    def send(found: Sequence[Transition]) -> None:
+        records = [LogRecord(topics.TRENDS, 0, one.to_bytes(), one.id.encode()) for one in found]
+        write_records(settings.kafka, records, clock)
+
+    def score_trends(rules: CountingRules) -> TrendsScored:
+        partitions = topics.increments_partitions(settings.kafka)
+        client = connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
+        try:
+            retention = StoredRetention(client, clock).holding()
+            scoring = TrendScoring(
+                client, settings.build, settings.replica, retention, send=send, clock=clock
+            )
+            return scoring.run(partitions, rules)
+        finally:
+            client.close()
+
+    return score_trends
