@@ -668,12 +668,12 @@ VARIANTS: list[Variant] = [
 
 
 RARELY_CAUGHT = {
-    sentence_5_forgetting_what_an_owner_ahead_wrote: 2_103,
-    caps_by_what_is_in_memory: 722,
-    refused_places_past_the_position: 1_712,
+    sentence_5_forgetting_what_an_owner_ahead_wrote: 5_607,
+    caps_by_what_is_in_memory: 331,
+    refused_places_past_the_position: 15_756,
     sketches_without_their_own_guard: 237,
     sketches_in_memory_alone: 77,
-    sketches_replaced_before_they_are_whole: 349,
+    sketches_replaced_before_they_are_whole: 7_173,
     sketches_forgotten_when_written_twice: 101_141,
     registers_taken_for_stored_too_soon: 101,
 }

@@ -198,14 +198,14 @@ def test_a_sliding_day_is_minutes_at_its_edges_and_whole_hours_between(
         late = Increment("views:2", NOW_S - 5 * HOUR_S, late_s=5 * HOUR_S)
         sketched.count("views", [Increment("views:1", NOW_S, 7), late])
     since_s = NOW_S - 86_000
-    minute_s = since_s - since_s % 60 + 60
+    minute_s = -(-since_s // 60) * 60  # A minute is in it if it begins in it.
     expected = [one for one in sketched.increments if one.at_s >= minute_s]
     span = spans.Span(since_s * 1000)
     found = ask(site, COUNTERS, span)
     assert [found[name].total for name in COUNTERS] == of_sketch(expected, 0.05, COUNTERS)
     # Up to the middle of an hour, too.
     until_s = NOW_S - 3 * HOUR_S
-    minute_s = until_s - until_s % 60 + 60
+    minute_s = -(-until_s // 60) * 60
     expected = [one for one in expected if one.at_s < minute_s]
     found = ask(site, COUNTERS, spans.Span(since_s * 1000, until_s * 1000))
     assert [found[name].total for name in COUNTERS] == of_sketch(expected, 0.05, COUNTERS)
