@@ -7,7 +7,8 @@ ever sketched of a family with an error of 0.002, which makes a width of 1360:
 
     SELECT min(sum) FROM (
         SELECT intDiv(bucket, width) AS row, sum(p) AS sum FROM tally.merged_frequency_life
-        WHERE family = 'views' AND width = 1360 AND bucket IN tallyBuckets('views:home', 1360, 6)
+        WHERE build = 1 AND family = 'views' AND width = 1360
+            AND has(tallyBuckets('views:home', 1360, 6), bucket)
         GROUP BY row)
 """
 

@@ -1,6 +1,6 @@
 """A ranking as lines of text: places, how they changed, names, figures, bars. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -15,11 +15,15 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One line: a name, what its bar shows (the greatest is the longest), and figures as text."""
+    """One line: a name, what its bar shows (the greatest is the longest), and figures as text.
+
+    `place` is None for its place among the rows.
+    """
 
     name: str
     weight: float
     figures: tuple[str, ...]
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,8 @@ def board_lines(
     Places are told from those `before`; None is the first time, when nothing can have changed.
     """
     signs = signs or Signs()
-    places = None if before is None else {row.name: at for at, row in enumerate(before, start=1)}
-    heads = _right(
-        [[str(at), _change(places, row.name, at, signs)] for at, row in enumerate(now, start=1)]
-    )
+    places = None if before is None else {row.name: at for at, row in _places(before)}
+    heads = _right([[str(at), _change(places, row.name, at, signs)] for at, row in _places(now)])
     figures = _right([list(row.figures) for row in now])
     names = [printable(row.name) for row in now]
     natural = max(map(cell_len, names), default=0)
@@ -86,6 +88,11 @@ def fit(text: str, cells: int, cut: str = "…") -> str:
             break
         kept = longer
     return kept + cut
+
+
+def _places(rows: Sequence[BoardRow]) -> Iterator[tuple[int, BoardRow]]:
+    for at, row in enumerate(rows, start=1):
+        yield at if row.place is None else row.place, row
 
 
 def _change(places: Mapping[str, int] | None, name: str, at: int, signs: Signs) -> str:

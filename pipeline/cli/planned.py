@@ -10,7 +10,6 @@ from pipeline.errors import OperatorError
 PLANNED = {
     "serve": "The web API and dashboard.",
     "load": "Synthetic load.",
-    "trending": "The counters of a family that rise.",
     "replay": "Rebuild from the log as a new build beside the live one.",
     "adjust": "Add an audited correction.",
     "reset": "Bring a counter to zero by an audited correction.",

@@ -90,6 +90,9 @@ def _lines(found: "Status") -> "Iterator[str]":
     yield f"dead letters {letters.total:,}, in the last hour {letters.last_hour:,}{most}"
     oldest_ms = found.rollup_age_ms_max
     yield "rollups      " + ("none yet" if oldest_ms is None else f"oldest {_age(oldest_ms)}")
+    behind_ms = found.trends_behind_ms
+    behind = "not known yet" if behind_ms is None else f"{behind_ms / 1000:.0f} s behind the log"
+    yield f"trends       {behind}"
 
 
 def _age(age_ms: int | None) -> str:

@@ -11,7 +11,7 @@ from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import write_line
 from pipeline.cli.times import duration_ms, moment
 from pipeline.cli.watch import EVERY_S, Frame, WatchCommand, frame_lines, signs_of, watch
-from pipeline.clock import SystemClock
+from pipeline.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 K_MAX = 10_000
 
+FamilyArgument = Annotated[str, typer.Argument(help="The part of counters before the first colon.")]
+KOption = Annotated[int, typer.Option("-k", min=1, max=K_MAX, help="So many of them.")]
 RegionOption = Annotated[str, typer.Option(help="Only this region; * is all, '' is unknown.")]
 WindowOption = Annotated[
     GrainOption | None, typer.Option(help="The family's newest minute, hour or day.")
@@ -32,6 +34,16 @@ AtOption = Annotated[
 LastOption = Annotated[
     str | None, typer.Option(help="Sliding: the last 60m, 24h, 7d, ... [default: 1h]")
 ]
+WatchOption = Annotated[
+    float | None,
+    typer.Option(
+        "--watch",
+        metavar="[SECONDS]",
+        min=0.1,
+        max=86_400,
+        help=f"Ask again every so many seconds, {EVERY_S:g} if none are given; Ctrl-C ends it.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -40,22 +52,13 @@ def register(app: typer.Typer) -> None:
 
 
 def top(
-    family: Annotated[str, typer.Argument(help="The part of counters before the first colon.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=K_MAX, help="So many of them.")] = 10,
+    family: FamilyArgument,
+    k: KOption = 10,
     region: RegionOption = "*",
     window: WindowOption = None,
     at: AtOption = None,
     last: LastOption = None,
-    watch_s: Annotated[
-        float | None,
-        typer.Option(
-            "--watch",
-            metavar="[SECONDS]",
-            min=0.1,
-            max=86_400,
-            help=f"Ask again every so many seconds, {EVERY_S:g} if none are given; Ctrl-C ends it.",
-        ),
-    ] = None,
+    watch_s: WatchOption = None,
     json: JsonOption = False,
 ) -> None:
     """The greatest counters of a family in the last hour, or in another time.
@@ -65,10 +68,7 @@ def top(
 
     Example: `tally top hashtag -k 20 --last 24h --region eu`
     """
-    if ":" in family:
-        raise typer.BadParameter(f"a family has no colon; is it {family.partition(':')[0]!r}?")
-    if json and watch_s is not None:
-        raise typer.BadParameter("give --watch or --json, not both")
+    check_usage(family, watch_s, json)
     period = asked_period(window, at, last)
     asking = Asking()
 
@@ -84,10 +84,22 @@ def top(
     if json:
         print_json(answer.document())
         return
-    out = console()
-    width = out.width if sys.stdout.isatty() else None
+    print_frame(top_frame(answer), asking.clock)
+
+
+def check_usage(family: str, watch_s: float | None, json: bool) -> None:
+    """Wrong usage if this is no family, or a live table is asked for as a document."""
+    if ":" in family:
+        raise typer.BadParameter(f"a family has no colon; is it {family.partition(':')[0]!r}?")
+    if json and watch_s is not None:
+        raise typer.BadParameter("give --watch or --json, not both")
+
+
+def print_frame(frame: Frame, clock: Clock) -> None:
+    """The table once, as wide as the terminal, if it is one. Raises BrokenPipeError like print."""
+    width = console().width if sys.stdout.isatty() else None
     signs = signs_of(sys.stdout.encoding)
-    for line in frame_lines(None, top_frame(answer), asking.clock.now_ms(), width, signs):
+    for line in frame_lines(None, frame, clock.now_ms(), width, signs):
         write_line(line)
 
 
@@ -140,8 +152,12 @@ def top_frame(answer: "TopAnswer") -> Frame:
 
 def title_of(ranking: "Ranking") -> str:
     """Which ranking this is, in words."""
-    where = "all regions" if ranking.region == "*" else f"region {ranking.region or 'unknown'}"
-    return f"{ranking.family}, {where}, {ranking.window}"
+    return f"{ranking.family}, {where_of(ranking.region)}, {ranking.window}"
+
+
+def where_of(region: str) -> str:
+    """A region in words."""
+    return "all regions" if region == "*" else f"region {region or 'unknown'}"
 
 
 def notes_of(ranking: "Ranking") -> "Iterator[str]":

@@ -54,15 +54,19 @@ class RulesInLog:
         """How many partitions the log has. Raises OperatorError when there is none."""
         return topics.made_partitions(self._kafka)
 
-    def apply(self, wanted: CountingRules, known: KnownRules, note: str) -> CountingRules:
+    def apply(
+        self, wanted: CountingRules, known: KnownRules, note: str, *, asked_for: bool = True
+    ) -> CountingRules:
         """Make `wanted` hold from now on, and return it with the version it got.
 
-        Raises OperatorError, before anything is written, where no version is left for it.
+        Rules that nobody asked for, those of a worker without a file, get the least version: were
+        somebody to apply others at the same moment, these must hold. Raises OperatorError, before
+        anything is written, where no version is left for it.
         """
         now_ms = self._clock.now_ms()
         rules = replace(
             wanted,
-            version=next_version(known, now_ms),
+            version=next_version(known, now_ms if asked_for else 0),
             id_partitions=id_partitions(known.planned or known.newest, self.partitions()),
         )
         plan = LogRecord(topics.SHARD_PLAN, 0, rules.bytes, RULES_KEY)

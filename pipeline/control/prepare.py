@@ -96,7 +96,7 @@ def _ensure_rules(settings: Settings, clock: Clock, *, overrule: bool) -> NewRul
             found = differences(known.newest, missing)
             changes = in_one_line(found) if found else "the same, where they were missing"
         note = f"at start, from {file}" if wanted else "at start, without a file"
-        applied = rules_in_log.apply(missing, known, note)
+        applied = rules_in_log.apply(missing, known, note, asked_for=wanted is not None)
         # Another worker may have applied another file at the same moment; one of the two refuses.
         what_to_apply(rules_in_log.known(), wanted, overrule=overrule, file=str(file))
     return NewRules(applied, changes)

@@ -33,6 +33,9 @@ RULES_AGE_MS_MAX = 60_000
 
 ROLLUPS_MISSED_MAX = 3
 ROLLUP_AGE_MS_MAX = 3_600_000
+TRENDS_BEHIND_MS_MAX = 600_000
+"""How far what is scored for trends may be behind what is flushed. A minute or two is usual."""
+
 NAMED_MAX = 10
 
 
@@ -67,7 +70,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Every shard, what is known of all together, and in sentences what is wrong or notable."""
+    """Every shard, what is known of all together, and in sentences what is wrong or notable.
+
+    `trends_behind_ms` is how much log time all shards have flushed beyond the last minute that was
+    scored for trends; None before one is, or while a shard was never flushed.
+    """
 
     shards: list[ShardStatus]
     lag: Spread | None
@@ -76,6 +83,7 @@ class Status:
     dead_letters: Letters
     rollup_age_ms_max: int | None
     late_rollups: dict[str, int]
+    trends_behind_ms: int | None
     capped: list[Spill]
     problems: list[str]
     remarks: list[str]
@@ -103,6 +111,7 @@ def judge(observed: Observed) -> Status:
         dead_letters=observed.letters,
         rollup_age_ms_max=max(ages_ms.values(), default=None),
         late_rollups={f: age for f, age in ages_ms.items() if age > _late_ms(observed)},
+        trends_behind_ms=_trends_behind_ms(observed, observed.trends_until_ms),
         capped=list(observed.spills),
         problems=list(_problems(shards, observed)),
         remarks=list(_remarks(shards, observed)),
@@ -186,6 +195,7 @@ def _remarks(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
     late = [name for name, age in observed.rollup_ages_ms.items() if age > _late_ms(observed)]
     if late:
         yield f"rollups of {_families(late)} are late, so that their cached counts are old"
+    yield from _trends_remarks(shards, observed)
     for spill in observed.spills:
         yield (
             f"{_families([spill.family])} had more counters than its cap allows: {spill.amount:,} "
@@ -205,6 +215,26 @@ def _remarks(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
             f"rules version {unknown} may not be in every partition: their applying is not "
             "finished, or was cut short; then run tally rules apply"
         )
+
+
+def _trends_remarks(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
+    """None while a worker is away: nothing can be scored then, and that is told already."""
+    if any((s.checkpoint_age_ms or 0) > CHECKPOINT_AGE_MS_MAX for s in shards):
+        return
+    since_ms = observed.trends_until_ms or observed.build_declared_ms
+    behind_ms = _trends_behind_ms(observed, since_ms) or 0
+    if behind_ms > max(TRENDS_BEHIND_MS_MAX, ROLLUPS_MISSED_MAX * observed.trends_interval_ms):
+        yield (
+            f"trends were not scored for {_roughly(behind_ms)} of log time, so that what trends is "
+            "as old; the worker of partition 0 says why in what it prints"
+        )
+
+
+def _trends_behind_ms(observed: Observed, since_ms: int) -> int | None:
+    logs_ms = [shard.log_ms for shard in observed.flushed.values()]
+    if not since_ms or not logs_ms or observed.ends.keys() - observed.flushed.keys():
+        return None
+    return max(0, min(logs_ms) - since_ms)
 
 
 def _shard_status(shard: int, observed: Observed) -> ShardStatus:

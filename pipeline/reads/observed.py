@@ -45,7 +45,8 @@ class Spill:
 class Observed:
     """What Kafka and ClickHouse said at `now_ms`; by shard, where nothing else is said.
 
-    `rollup_ages_ms` are the oldest, by family. `rules_applied_ms` is by version.
+    `rollup_ages_ms` are the oldest, by family. `rules_applied_ms` is by version. `trends_until_ms`
+    is when the last minute that was scored for trends ended, 0 if none was.
     """
 
     now_ms: int
@@ -59,7 +60,9 @@ class Observed:
     rollup_ages_ms: Mapping[str, int] = field(default_factory=dict)
     spills: Sequence[Spill] = ()
     rules_applied_ms: Mapping[int, int] = field(default_factory=dict)
+    trends_until_ms: int = 0
     build_declared_ms: int = 0
     rollup_interval_ms: int = 60_000
+    trends_interval_ms: int = 10_000
     heartbeat_interval_ms: int = 5_000
     lateness_ms_min: int = 86_400_000

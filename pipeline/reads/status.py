@@ -12,6 +12,7 @@ from pipeline.errors import TryAgainError
 from pipeline.reads.cell_sql import BUILD
 from pipeline.reads.health import Status, judge
 from pipeline.reads.observed import FRESHNESS_OVER_MS, Freshness, Letters, Observed, Spill
+from pipeline.reads.scored_minutes import MINUTE_MS, scored_minutes
 from schemas.families import load_families
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -
     flushed = {shard.shard: shard for shard in reads.positions()}
     freshness = _freshness(reads)
     rules, declared_ms = _control(reads)
+    scored = scored_minutes(reads)
     return Observed(
         now_ms=reads.now_ms(),
         ends=ends,
@@ -51,8 +53,10 @@ def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -
         rollup_ages_ms=_rollup_ages(reads),
         spills=_spills(reads),
         rules_applied_ms=rules,
+        trends_until_ms=0 if scored is None else scored.last_ms + MINUTE_MS,
         build_declared_ms=declared_ms,
         rollup_interval_ms=round(settings.rollup_interval_s * 1000),
+        trends_interval_ms=round(settings.trends_interval_s * 1000),
         heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
         lateness_ms_min=min(
             family.lateness_ms for family in (families.default, *families.families.values())

@@ -69,6 +69,8 @@ def test_a_plan_that_lost_a_race_does_not_matter() -> None:
 def test_a_version_is_the_time_or_above_any_that_was_seen_and_never_one_that_is_refused() -> None:
     assert next_version(known(OLD, OLD), 1_760_000_000_000) == 1_760_000_000_000
     assert next_version(KnownRules(None, None, {}, VERSION_MAX - 1), 5) == VERSION_MAX
+    # Rules that nobody asked for give way to any that somebody applies at the same moment.
+    assert next_version(KnownRules(None, None, {}, 0), 0) == 1
     for seen, now_ms in ((VERSION_MAX, 5), (5, VERSION_MAX + 1)):
         with pytest.raises(OperatorError, match="clock right"):
             next_version(KnownRules(None, None, {}, seen), now_ms)

@@ -8,6 +8,7 @@ from pipeline.reads.health import (
     BEHIND_MS_MAX,
     CHECKPOINT_AGE_MS_MAX,
     ROLLUP_AGE_MS_MAX,
+    TRENDS_BEHIND_MS_MAX,
     Status,
     judge,
 )
@@ -37,6 +38,7 @@ def observed(ends: dict[int, int], *shards: FlushedShard, **more: Any) -> Observ
     known: dict[str, Any] = {
         "freshness": FRESH,
         "rolled_log_ms": dict.fromkeys(ends, NOW - 30_000),
+        "trends_until_ms": NOW - 90_000,
         "build_declared_ms": NOW - 10 * ROLLUP_AGE_MS_MAX,
     }
     return Observed(NOW, ends, {shard.shard: shard for shard in shards}, **{**known, **more})
@@ -184,6 +186,35 @@ def test_no_rollup_for_an_hour_is_a_problem_also_if_there_never_was_one() -> Non
     assert one(rolled_log_ms={0: NOW - ROLLUP_AGE_MS_MAX}).healthy
     assert not one(rolled_log_ms={}).healthy
     assert one(rolled_log_ms={}, build_declared_ms=NOW - 60_000).healthy
+
+
+def test_trends_that_are_far_behind_what_is_flushed_are_a_remark() -> None:
+    far_ms = NOW - TRENDS_BEHIND_MS_MAX
+    assert one(trends_until_ms=far_ms).remarks == []
+    status = one(trends_until_ms=far_ms - 1_000)
+    assert status.healthy
+    [said] = status.remarks
+    assert said.startswith("trends were not scored for 10m of log time")
+    assert status.document()["trends_behind_ms"] == 601_000
+    assert one(trends_until_ms=far_ms - 1_000, trends_interval_ms=600_000).remarks == []
+
+
+def test_trends_that_were_never_scored_are_missed_only_after_a_while() -> None:
+    new = one(trends_until_ms=0, build_declared_ms=NOW - TRENDS_BEHIND_MS_MAX, rolled_log_ms={})
+    assert (new.remarks, new.trends_behind_ms) == ([], None)
+    [said] = one(trends_until_ms=0).remarks
+    assert said.startswith("trends were not scored for 10h of log time")
+
+
+def test_trends_are_not_missed_while_nothing_is_flushed() -> None:
+    old_ms, hour_ms = NOW - 7_200_000, 3_600_000
+    lagging = flushed(0, 9, log_ms=old_ms + 60_000), flushed(1, 9)
+    found = judge(observed({0: 10, 1: 10}, *lagging, trends_until_ms=old_ms))
+    assert (found.remarks, found.trends_behind_ms) == ([], 60_000)
+    away = judge(observed({0: 10}, flushed(0, 9, hour_ms), trends_until_ms=old_ms))
+    assert away.remarks == []
+    unknown = judge(observed({0: 10, 1: 10}, flushed(0, 9), trends_until_ms=old_ms))
+    assert (unknown.remarks, unknown.trends_behind_ms) == ([], None)
 
 
 def test_a_capped_family_is_a_remark_with_what_to_do() -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clickhouse_cityhash.cityhash import CityHash64
@@ -12,14 +12,33 @@ from tests.integration.worker.stream import Stream
 from tests.kit.tally import RunningTally
 
 GRAINS_S = {"1m": 60, "1h": 3_600, "1d": 86_400}
+SKETCHED = "tag"
+"""The family without cells of its counters: they are counted under `tag:`, and in sketches."""
+
+SKETCH_ERROR = 0.05
+_ROWS, _WIDTH = 6, 55  # of a Count-Min with that error
+_REGISTER_BITS = 12
 
 
-def compare(tally: RunningTally, stream: Stream) -> None:
-    """Raise AssertionError where a window, region, total, duplicate or dead letter differs."""
+def compare(tally: RunningTally, streams: Sequence[Stream]) -> None:
+    """Raise AssertionError where anything differs from what the streams sent."""
+    _compare_counts(tally, streams)
+    for grain in ("1h", "1d"):
+        expected = _registers(streams, GRAINS_S[grain])
+        _equal(f"registers of {grain}", expected, _found_registers(tally, grain))
+    _equal("buckets", _buckets(streams), _found_buckets(tally))
+    bad = set().union(*(stream.bad_places for stream in streams))
+    places = tally.rows("SELECT shard, offset, row FROM tally.dead_letters FINAL WHERE build = 1")
+    found = {f"{shard}/{offset}/{row}" for shard, offset, row in places}
+    assert found == bad, f"dead letters: {found ^ bad}"
+    assert dead_letter_places(tally.kafka) == bad
+
+
+def _compare_counts(tally: RunningTally, streams: Sequence[Stream]) -> None:
     for grain, seconds in GRAINS_S.items():
         by_region: dict[Any, int] = defaultdict(int)
         together: dict[Any, int] = defaultdict(int)
-        for (counter, region, window_s), count in stream.truth.windows.items():
+        for (counter, region, window_s), count in _placed(streams, "windows"):
             start_s = window_s // seconds * seconds
             by_region[counter, region, start_s] += count
             together[counter, start_s] += count
@@ -27,30 +46,42 @@ def compare(tally: RunningTally, stream: Stream) -> None:
         _equal(f"regions of {grain}", by_region, _rows(tally, f"SELECT counter, region, {asked}"))
         asked = f"toUnixTimestamp(window), toInt64(count) FROM tally.counts_{grain}"
         _equal(f"windows of {grain}", together, _rows(tally, f"SELECT counter, {asked}"))
-    totals = _rows(tally, "SELECT counter, toInt64(net) FROM tally.totals")
-    _equal("totals", stream.truth.totals(), {key: net for (key,), net in totals.items()})
-    _equal("duplicates", stream.truth.duplicates, _duplicates(tally))
-    for grain in ("1h", "1d"):
-        _equal(f"registers of {grain}", _registers(stream, GRAINS_S[grain]), _found(tally, grain))
-    places = tally.rows("SELECT shard, offset, row FROM tally.dead_letters FINAL WHERE build = 1")
-    found = {f"{shard}/{offset}/{row}" for shard, offset, row in places}
-    assert found == stream.bad_places, f"dead letters: {found ^ stream.bad_places}"
-    assert dead_letter_places(tally.kafka) == stream.bad_places
+    totals: dict[Any, int] = defaultdict(int)
+    for (counter, _, _), count in _placed(streams, "windows"):
+        totals[counter,] += count
+    _equal("totals", totals, _rows(tally, "SELECT counter, toInt64(net) FROM tally.totals"))
+    duplicates: dict[Any, int] = defaultdict(int)
+    for stream in streams:
+        for counter, count in stream.truth.duplicates.items():
+            duplicates[_place(counter, "")[0]] += count
+    _equal("duplicates", duplicates, _duplicates(tally))
 
 
-def _registers(stream: Stream, seconds: int) -> dict[Any, int]:
-    """By the definition: the first 12 bits choose a register, the zeros after them are its rank."""
+def _place(counter: str, region: str) -> tuple[str, str]:
+    """Under which counter and region an event is in cells."""
+    return (f"{SKETCHED}:", "") if counter.startswith(f"{SKETCHED}:") else (counter, region)
+
+
+def _placed(streams: Sequence[Stream], what: str) -> Iterator[tuple[tuple[str, str, int], Any]]:
+    for stream in streams:
+        for (counter, region, window_s), value in getattr(stream.truth, what).items():
+            yield (*_place(counter, region), window_s), value
+
+
+def _registers(streams: Sequence[Stream], seconds: int) -> dict[Any, int]:
+    """By the definition: the first bits choose a register, the zeros after them are its rank."""
     found: dict[Any, int] = defaultdict(int)
-    for (counter, region, window_s), members in stream.truth.members.items():
+    for (counter, region, window_s), members in _placed(streams, "members"):
         for member in members:
             digits = f"{CityHash64(member.encode()):064b}"
-            rank = len(digits[12:]) - len(digits[12:].lstrip("0")) + 1
-            place = (counter, region, window_s // seconds * seconds, int(digits[:12], 2))
-            found[place] = max(found[place], rank)
+            rest = digits[_REGISTER_BITS:]
+            register = int(digits[:_REGISTER_BITS], 2)
+            place = (counter, region, window_s // seconds * seconds, register)
+            found[place] = max(found[place], len(rest) - len(rest.lstrip("0")) + 1)
     return found
 
 
-def _found(tally: RunningTally, grain: str) -> dict[Any, int]:
+def _found_registers(tally: RunningTally, grain: str) -> dict[Any, int]:
     return _rows(
         tally,
         "SELECT counter, region, start, register, max(rank) FROM (SELECT counter, region, "
@@ -58,6 +89,43 @@ def _found(tally: RunningTally, grain: str) -> dict[Any, int]:
         f"pair.2 AS rank FROM tally.distinct_{grain} WHERE build = 1 AND precision = 12) "
         "GROUP BY counter, region, start, register",
     )
+
+
+def _buckets(streams: Sequence[Stream]) -> dict[Any, int]:
+    """What the Count-Min of each region and minute must hold, additions and removals apart."""
+    found: dict[Any, int] = defaultdict(int)
+    for stream in streams:
+        for ((counter, region, window_s), is_added), amount in stream.truth.sketched.items():
+            if counter.startswith(f"{SKETCHED}:"):
+                for bucket in _buckets_of(counter):
+                    found[region, window_s, bucket, is_added] += amount
+    return found
+
+
+def _buckets_of(counter: str) -> Iterator[int]:
+    """By the definition: a row scatters its number, multiplies the hash by it, and scales."""
+    bits = 2**64 - 1
+    for row in range(_ROWS):
+        x = (row + 0x9E3779B97F4A7C15) & bits
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & bits
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & bits
+        top = (CityHash64(counter.encode()) * ((x ^ (x >> 31)) | 1) & bits) >> 32
+        yield row * _WIDTH + (top * _WIDTH >> 32)
+
+
+def _found_buckets(tally: RunningTally) -> dict[Any, int]:
+    rows = tally.rows(
+        "SELECT toString(region), toUnixTimestamp(window), bucket, toInt64(sum(p)), toInt64(sum(n))"
+        " FROM (SELECT region, window, bucket, max(frequency_1m.p) AS p, max(frequency_1m.n) AS n "
+        f"FROM tally.frequency_1m WHERE build = 1 AND family = '{SKETCHED}' AND width = {_WIDTH} "
+        "GROUP BY region, window, bucket, slot, replica, shard) GROUP BY region, window, bucket"
+    )
+    return {
+        (region, window_s, bucket, is_added): amount
+        for region, window_s, bucket, *amounts in rows
+        for is_added, amount in zip((True, False), amounts, strict=True)
+        if amount
+    }
 
 
 def _rows(tally: RunningTally, query: str) -> dict[Any, int]:

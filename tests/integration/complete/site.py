@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.integration.complete.comparison import SKETCH_ERROR, SKETCHED
 from tests.integration.worker.offsets import committed, log_ends
 from tests.integration.worker.site import make_topic
 from tests.kit.brokers import Broker
@@ -16,12 +17,14 @@ from tests.kit.tally import TALLY, RunningTally
 
 WORKERS = 2
 KEEPER_POLL_S = 0.2
+START_TIMEOUT_S = 50
 SETTLE_TIMEOUT_S = 180
 SETTINGS = {
     "TALLY_FLUSH_INTERVAL_S": "0.3",
     "TALLY_CHECKPOINT_INTERVAL_S": "1",
     "TALLY_HEARTBEAT_INTERVAL_S": "1",
     "TALLY_ROLLUP_INTERVAL_S": "1",
+    "TALLY_TRENDS_INTERVAL_S": "1",
 }
 
 
@@ -51,6 +54,11 @@ class Site:
         make_topic(self.broker.bootstrap)
         self.door.start()
         self._keeper.start()
+        rules = self._folder / "tally.toml"
+        rules.write_text(
+            f'[families.{SKETCHED}]\nkind = "sketched"\nsketch.error = {SKETCH_ERROR}\n'
+        )
+        self.tally.run("rules", "apply", str(rules), "--wait", str(START_TIMEOUT_S))
 
     def kill_worker(self, number: int) -> None:
         with self._lock:

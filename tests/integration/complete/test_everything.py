@@ -1,7 +1,7 @@
 """Random events of every sort, with every server killed in between: every number equals the truth.
 
-Skewed counters, removals, late and early events, duplicate ids, bad records, JSON and frames; two
-workers, heartbeats and rollups running.
+Skewed counters, removals, late and early events, duplicate ids, bad records, JSON and frames; an
+exact and a sketched family; two workers, heartbeats, rollups and trends running.
 """
 
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.complete.comparison import compare
+from tests.integration.complete.comparison import SKETCHED, compare
 from tests.integration.complete.site import WORKERS, Site, running_site
 from tests.integration.worker.stream import Stream
 from tests.kit.kafka import require_kafka
@@ -42,14 +42,19 @@ def prove(kind: str, folder: Path, **kills: int) -> None:
     chance = random.Random(seed)
     victims = [name for name, count in kills.items() for _ in range(count)]
     chance.shuffle(victims)
-    with running_site(kind, folder) as site, Stream(site.tally.kafka, "all", seed) as stream:
+    with (
+        running_site(kind, folder) as site,
+        Stream(site.tally.kafka, "all", seed) as stream,
+        Stream(site.tally.kafka, SKETCHED, seed + 1) as sketched,
+    ):
         for victim in victims:
             stream.wait_for_more(chance.randrange(*BETWEEN_KILLS), timeout_s=60)
             kill(site, victim, chance)
         stream.wait_for_more(BETWEEN_KILLS[1], timeout_s=60)
         stream.finish()
+        sketched.finish()
         site.settle()
-        compare(site.tally, stream)
+        compare(site.tally, [stream, sketched])
 
 
 def kill(site: Site, victim: str, chance: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.integration.sketched.site import (
 )
 from tests.kit.clocks import ManualClock
 
+DOCS = Path(__file__).parents[3] / "docs"
 FAMILIES = parse_families('[default]\nretention = { "1m" = "2d", "1h" = "5d" }')
 GRAINS: dict[Grain, int] = {"1h": HOUR_S, "1d": DAY_S}
 COUNTERS = [f"views:{key}" for key in range(KEYS)]
@@ -209,3 +211,14 @@ def test_a_sliding_day_is_minutes_at_its_edges_and_whole_hours_between(
     expected = [one for one in expected if one.at_s < minute_s]
     found = ask(site, COUNTERS, spans.Span(since_s * 1000, until_s * 1000))
     assert [found[name].total for name in COUNTERS] == of_sketch(expected, 0.05, COUNTERS)
+
+
+def test_plain_sql_as_in_the_docs_finds_the_same(site: Site) -> None:
+    rows = scattered(16, "views", 1, 100)
+    Sketched(site).count("views", rows)
+    page = (DOCS / "sketches" / "sketched-families.md").read_text()
+    query = page.partition("    SELECT min(sum)")[2].partition("\n\n")[0]
+    assert "'views:home'" in query
+    [bounds] = of_sketch(rows, 0.002, ["views:1"])
+    found = site.rows("SELECT toInt64(min(sum))" + query.replace("'views:home'", "'views:1'"))
+    assert found == [(bounds.value,)]

@@ -27,6 +27,7 @@ class Event:
     region: str
     member: str
     id: str | None
+    is_late: bool = False
 
     def document(self) -> dict[str, object]:
         """As JSON has it: the id is there only if there is one."""
@@ -55,6 +56,8 @@ class Truth:
     ids: set[tuple[str, str]] = field(default_factory=set)
     duplicates: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     members: dict[Window, set[str]] = field(default_factory=lambda: defaultdict(set))
+    sketched: dict[tuple[Window, bool], int] = field(default_factory=lambda: defaultdict(int))
+    """Additions (true) and removals apart, those that come late in the first minute of an hour."""
 
     def add(self, event: Event) -> None:
         """Count an event, unless its id was counted before."""
@@ -65,6 +68,8 @@ class Truth:
             self.ids.add((event.counter, event.id))
         window_s = event.at // MINUTE_MS * 60
         self.windows[event.counter, event.region, window_s] += event.delta
+        start_s = event.at // HOUR_MS * 3600 if event.is_late else window_s
+        self.sketched[(event.counter, event.region, start_s), event.delta > 0] += abs(event.delta)
         if event.delta > 0:
             self.members[event.counter, event.region, window_s].add(event.member)
 
@@ -139,6 +144,7 @@ class Messages:
             region=chance.choice(("eu", "us", "")),
             member=f"m-{chance.randrange(50)}",
             id=f"{partition}-{chance.getrandbits(60):x}" if chance.random() < 0.2 else None,
+            is_late=late_ms > 0,
         )
         if event.id is not None:
             self._with_id.append((partition, event))

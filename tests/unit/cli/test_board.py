@@ -28,6 +28,12 @@ def test_a_place_that_stayed_has_no_mark_and_the_first_time_nothing_is_new() -> 
     assert all("new" in line for line in board_lines([], now, None))
 
 
+def test_a_place_that_is_told_is_taken_instead_of_that_among_the_rows() -> None:
+    before = [BoardRow("t:a", 9, ("9",), place=4)]
+    now = [BoardRow("t:a", 9, ("9",), place=3), BoardRow("t:b", 8, ("8",), place=12)]
+    assert board_lines(before, now, None) == [" 3   ▲1  t:a  9", "12  new  t:b  8"]
+
+
 def test_nothing_to_rank_is_no_line() -> None:
     assert board_lines(None, [], 80) == []
     assert board_lines([row("t:a", 1)], [], None) == []
