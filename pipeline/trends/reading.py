@@ -15,6 +15,7 @@ from pipeline.rules import EARLINESS_MS
 from pipeline.trends import trend_sql
 from pipeline.trends.candidates import COUNT_MAX, DAYS, HOUR_MINUTES, RECENT_MINUTES, Candidates
 from pipeline.trends.members import Members
+from sketches.frequency import ROWS as SKETCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,9 @@ _DAY_MINUTES = DAY_S // MINUTE_S
 
 CANDIDATES_MAX = 5_000
 """How many counters of a family are looked at, those with the greatest counts of the last hour."""
+
+SKETCHED_MAX = 500
+"""As CANDIDATES_MAX, of those that have no cells, by the summaries of the heaviest."""
 
 MEMBERS_OF_MINUTES = HOUR_MINUTES + 1
 _NAMES_AT_ONCE = 50  # A name has at most 256 bytes, and all of them stand in one URL.
@@ -104,19 +108,26 @@ class TrendReads:
     def families(self, window_s: int, before_s: int, rules: CountingRules) -> dict[str, Regions]:
         """The candidates of every family whose trends are wanted, in the minute's own right."""
         named = {name: _least(rules, name) for name in rules.families}
-        rows = self._table(
+        times = {
+            "window_s": window_s,
+            "before_s": before_s,
+            "count_max": COUNT_MAX,
+            "recent_s": RECENT_MINUTES * MINUTE_S,
+            "days_s": DAYS * DAY_S + HOUR_MINUTES * MINUTE_S,
+            "early_s": _EARLY_S,
+        }
+        exact = self._table(
             trend_sql.CANDIDATES,
-            window_s=window_s,
-            before_s=before_s,
             families=[*named, ":"],  # No family has this name; a list may not be empty.
             least=[*named.values(), 0],
             least_of_others=_least(rules, ""),
             candidates=CANDIDATES_MAX,
-            count_max=COUNT_MAX,
-            recent_s=RECENT_MINUTES * MINUTE_S,
-            days_s=DAYS * DAY_S + HOUR_MINUTES * MINUTE_S,
-            early_s=_EARLY_S,
+            **times,
         )
+        sketched = self._table(
+            trend_sql.SKETCHED_CANDIDATES, sketched=SKETCHED_MAX, rows=SKETCH_ROWS, **times
+        )
+        rows = pa.concat_tables([exact, sketched.cast(exact.schema)])
         of = rows["name"].combine_chunks()
         return {
             name: _regions(rows.filter(pc.equal(of, name)))
@@ -200,7 +211,8 @@ def _regions(rows: pa.Table) -> Regions:
     minutes = np.zeros((*shape, RECENT_MINUTES), np.int64)
     days = np.zeros((*shape, DAYS), np.int64)
     column = RECENT_MINUTES - 1 - age[recent].astype(np.int64)
-    minutes[place[recent], number[recent], column] = count[recent]
+    # What a counter has in cells and what of it spilled are added up.
+    np.add.at(minutes, (place[recent], number[recent], column), count[recent])
     day = age[~recent] // _DAY_MINUTES - 1
     np.add.at(days, (place[~recent], number[~recent], day), count[~recent])
     names = places.dictionary.to_pylist()

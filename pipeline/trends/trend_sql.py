@@ -41,6 +41,11 @@ FIRST_WINDOWS = (
     "GROUP BY name"
 )
 
+_TRENDING = (
+    "SELECT counter FROM tally.trend_scores FINAL WHERE build = {build:UInt32} "
+    "AND window = toDateTime({before_s:UInt32}, 'UTC') AND entered IS NOT NULL"
+)
+
 # Those that count enough in the last hour, the greatest of each family, and those that trend.
 _NAMES = (
     "SELECT counter FROM ("
@@ -54,25 +59,64 @@ _NAMES = (
     "HAVING count >= transform(toString(family), {families:Array(String)}, "
     "{least:Array(Int64)}, {least_of_others:Int64}) "
     "ORDER BY count DESC, counter LIMIT {candidates:UInt32} BY family) "
-    "UNION DISTINCT SELECT counter FROM tally.trend_scores FINAL "
-    "WHERE build = {build:UInt32} AND window = toDateTime({before_s:UInt32}, 'UTC') "
-    "AND entered IS NOT NULL"
+    f"UNION DISTINCT {_TRENDING}"
 )
 
 # `age` is in minutes. Of earlier days only the hour that ends at the same time of day is wanted.
-CANDIDATES = (
-    "SELECT toString(family) AS name, counter, toString(region) AS place, "
-    f"toUInt32(intDiv(toUnixTimestamp({_WINDOW}) - toUnixTimestamp(window), 60)) AS age, "
-    "toInt64(least(greatest(sum(p) - sum(n), -toInt128({count_max:Int64})), "
-    "toInt128({count_max:Int64}))) AS count "
-    "FROM tally.merged_1m "
-    f"WHERE build = {{build:UInt32}} AND counter IN ({_NAMES}) "
-    f"AND window <= {_WINDOW} AND {_ON_TIME} AND ("
-    f"window > {_WINDOW} - {{recent_s:UInt32}} "
+_AGE = f"toUInt32(intDiv(toUnixTimestamp({_WINDOW}) - toUnixTimestamp(window), 60)) AS age"
+_TIMES = (
+    f"window <= {_WINDOW} AND {_ON_TIME} AND (window > {_WINDOW} - {{recent_s:UInt32}} "
     f"OR (window > {_WINDOW} - {{days_s:UInt32}} AND "
     f"(toUnixTimestamp({_WINDOW}) - toUnixTimestamp(window)) % 86400 < 3600)) "
-    f"AND slot > {_WINDOW} - {{days_s:UInt32}} - {{early_s:UInt32}} "
+    f"AND slot > {_WINDOW} - {{days_s:UInt32}} - {{early_s:UInt32}}"
+)
+
+
+def _bounded(count: str) -> str:
+    most = "toInt128({count_max:Int64})"
+    return f"toInt64(least(greatest({count}, -{most}), {most}))"
+
+
+CANDIDATES = (
+    f"SELECT toString(family) AS name, counter, toString(region) AS place, {_AGE}, "
+    f"{_bounded('sum(p) - sum(n)')} AS count FROM tally.merged_1m "
+    f"WHERE build = {{build:UInt32}} AND counter IN ({_NAMES}) AND {_TIMES} "
     "GROUP BY name, counter, place, age"
+)
+
+# Counters without cells: the heaviest of the last hour, estimated minute by minute.
+_HEAVIEST = (
+    "SELECT group, counter FROM (SELECT group, known.1 AS counter, sum(known.2) AS weight FROM ("
+    "SELECT toString(family) AS group, argMax(arrayZip(counters, counts), through) AS pairs "
+    "FROM tally.heavy_1m WHERE build = {build:UInt32} AND region = '*' "
+    f"AND slot > {_WINDOW} - 3600 AND slot <= {_WINDOW} + {ON_TIME_S} "
+    "GROUP BY group, slot, replica, shard) ARRAY JOIN pairs AS known "
+    "GROUP BY group, counter ORDER BY weight DESC, counter LIMIT {sketched:UInt32} BY group)"
+)
+_BUCKETS = (
+    "SELECT group, counter, width, "
+    "arrayJoin(tallyBuckets(counter, width, {rows:UInt8})) AS bucket FROM ("
+    f"SELECT group, counter FROM ({_HEAVIEST} UNION DISTINCT SELECT toString(family) AS group, "
+    "counter FROM tally.trend_scores FINAL WHERE build = {build:UInt32} "
+    "AND window = toDateTime({before_s:UInt32}, 'UTC') AND entered IS NOT NULL)) AS named "
+    "INNER JOIN (SELECT DISTINCT toString(family) AS group, width FROM tally.frequency_1m "
+    f"WHERE build = {{build:UInt32}} AND {_TIMES}) AS made USING (group)"
+)
+_GROWN = (
+    "SELECT toString(family) AS group, width, bucket, region, window, "
+    "max(frequency_1m.p)::Int128 AS p, max(frequency_1m.n)::Int128 AS n FROM tally.frequency_1m "
+    f"WHERE build = {{build:UInt32}} AND {_TIMES} "
+    "GROUP BY group, width, bucket, region, window, slot, replica, shard"
+)
+SKETCHED_CANDIDATES = (
+    "SELECT substringIndex(counter, ':', 1) AS name, counter, place, age, "
+    f"{_bounded('sum(estimate)')} AS count FROM ("
+    "SELECT counter, place, age, width, min(p) - min(n) AS estimate FROM ("
+    f"SELECT counter, toString(region) AS place, {_AGE}, width, intDiv(bucket, width) AS row, "
+    f"sum(p) AS p, sum(n) AS n FROM ({_GROWN}) AS grown "
+    f"INNER JOIN ({_BUCKETS}) AS named USING (group, width, bucket) "
+    "GROUP BY counter, place, age, width, row) GROUP BY counter, place, age, width) "
+    "GROUP BY counter, place, age HAVING count != 0"
 )
 
 # By the minute of log time: of the hour up to now, of the one before, and of the same a day ago.

@@ -1,8 +1,9 @@
 """Trends scored from cells in a real ClickHouse: by minutes that are over, the same each time."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from pipeline.trends.scoring import TrendScoring, TrendsScored
 from pipeline.trends.transitions import Transition
 from schemas.families import Families
 from sketches.distinct import Distinct
+from sketches.frequency import Frequency
 from tests.integration.rollup.site import MINUTE_S, REPLICA, Cell, Site
 
 W_S = 1_773_144_000  # 2026-03-10 12:00
@@ -242,3 +244,82 @@ def test_trends_that_are_switched_off_are_not_scored(trends: Trends) -> None:
     off = CountingRules(4, families={"tag": FamilyRules(trends=TrendRules(enabled=False))})
     assert trends.run(off).windows == 1
     assert trends.trending() == {}
+
+
+def sketched_minute(window_s: int, counts: dict[str, int]) -> tuple[list[Any], list[Any]]:
+    """Rows of tally.frequency_1m and tally.heavy_1m, as a worker flushes them."""
+    window = datetime.fromtimestamp(window_s, UTC)
+    buckets, heavy = [], []
+    for shard, region in enumerate(REGIONS):
+        sketch = Frequency.for_error(0.002)
+        sketch.add_many([f"flat:{name}" for name in counts], list(counts.values()))
+        added = sketch.counters()[0].ravel()
+        key = [1, "flat", sketch.width]
+        for bucket in added.nonzero()[0].tolist():
+            place = [window, region, window, REPLICA, shard]
+            buckets.append([*key, bucket, *place, int(added[bucket]), 0])
+        names = sorted(counts, key=lambda name: -counts[name])
+        heaviest = [[f"flat:{name}" for name in names], [counts[name] for name in names]]
+        heavy.append([1, "flat", "*", window, REPLICA, shard, 1, *heaviest, 0])
+    return buckets, heavy
+
+
+def flush_sketched(site: Site, minutes: Iterable[tuple[int, dict[str, int]]]) -> None:
+    buckets, heavy, cells = [], [], []
+    for window_s, counts in minutes:
+        more = sketched_minute(window_s, counts)
+        buckets += more[0]
+        heavy += more[1]
+        total = sum(counts.values())
+        cells += [(Cell("flat:", "", window_s, window_s, s), total, 0) for s in range(SHARDS)]
+    site.flush(cells)
+    names = [
+        "build",
+        "family",
+        "width",
+        "bucket",
+        "window",
+        "region",
+        "slot",
+        "replica",
+        "shard",
+        "p",
+        "n",
+    ]
+    site.client.insert("tally.frequency_1m", buckets, column_names=names)
+    names = [
+        "build",
+        "family",
+        "region",
+        "slot",
+        "replica",
+        "shard",
+        "through",
+        "counters",
+        "counts",
+        "lost",
+    ]
+    site.client.insert("tally.heavy_1m", heavy, column_names=names)
+
+
+def test_counters_without_cells_trend_as_well(trends: Trends) -> None:
+    site = trends.site
+    flush_sketched(
+        site,
+        ((W_S - age * MINUTE_S, background(W_S - age * MINUTE_S)) for age in range(STEADY_MINUTES)),
+    )
+    rules = CountingRules(
+        4, FamilyRules(trends=GATES), {"flat": FamilyRules(sketched=True, trends=GATES)}
+    )
+    trends.run(rules)
+    assert trends.sent == []
+    later_s = W_S + MINUTE_S
+    flush_sketched(site, [(later_s, {**background(later_s), "burst": 300})])
+    advance(site, 1)
+    trends.run(rules)
+    rows = site.rows(
+        "SELECT region, counter, observed FROM tally.trending "
+        "WHERE family = 'flat' AND kind != 'top' ORDER BY region"
+    )
+    assert [row[:2] for row in rows] == [(region, "flat:burst") for region in ("*", *REGIONS)]
+    assert all(300 * (1 + (region == "*")) <= observed for region, _, observed in rows)
