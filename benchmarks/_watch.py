@@ -13,6 +13,7 @@ from benchmarks._week import DAY, REGIONS
 from pipeline.trends.candidates import DAYS, HOUR_MINUTES, RECENT_MINUTES, Candidates
 from pipeline.trends.members import Members
 from pipeline.trends.ranking import in_regions, rank
+from pipeline.trends.reading import MEMBERS_OF_MINUTES
 from pipeline.trends.score import score
 from pipeline.trends.transitions import transitions
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks._week import Counts, Week
+    from pipeline.rules import TrendRules
     from pipeline.trends.score import Scored
-    from schemas.rules import Trends
 
     Spans: TypeAlias = dict[tuple[str, str], list[tuple[int, int | None]]]
 
@@ -32,12 +33,12 @@ MINUTE_MS = 60_000
 class Watched:
     """What trended by some rules: (entered, left) in minutes, by region and counter."""
 
-    rules: Trends
+    rules: TrendRules
     spans: Spans = field(default_factory=dict)
     before: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def watch(week: Week, rules: Sequence[Trends], first: int, end: int) -> list[Watched]:
+def watch(week: Week, rules: Sequence[TrendRules], first: int, end: int) -> list[Watched]:
     """Score minutes first to end - 1 once and rank them by each of the rules."""
     names = pa.array(week.names)
     watched = [Watched(one) for one in rules]
@@ -78,15 +79,18 @@ def candidates(week: Week, names: pa.Array, region: str, minute: int, kept: set[
 
 
 def _members(week: Week, region: str, rows: Counts, minute: int) -> Members | None:
-    since = (minute // HOUR_MINUTES - 1) * HOUR_MINUTES
-    past = since + HOUR_MINUTES - DAY if since + HOUR_MINUTES >= DAY else since - HOUR_MINUTES
+    """Of the last minutes, beside the same hour a day ago or what is recent before them."""
+    since = minute + 1 - MEMBERS_OF_MINUTES
+    past, end = minute + 1 - DAY - HOUR_MINUTES, minute + 1 - DAY
+    if past < 0:
+        past, end = minute + 1 - RECENT_MINUTES, since
     if past < 0:
         return None
-    count = week.total(region, past, past + HOUR_MINUTES)[rows]
-    past_uniques = week.uniques(region, past, past + HOUR_MINUTES)[rows]
+    count = week.total(region, past, end)[rows]
+    past_uniques = week.uniques(region, past, end)[rows]
     per_member = np.where(past_uniques > 0, count / np.maximum(past_uniques, 1.0), np.nan)
     uniques = week.uniques(region, since, minute + 1)[rows]
-    return Members(uniques, per_member, minute + 1 - since)
+    return Members(uniques, per_member, MEMBERS_OF_MINUTES)
 
 
 def _step(watched: Watched, scored: Scored, region: str, minute: int) -> None:

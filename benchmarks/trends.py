@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks._kit import write_json
 from benchmarks._watch import watch
 from benchmarks._week import DAY, LAST_DAY, MINUTES, PHENOMENA, REGIONS, make_week
-from schemas.rules import Trends
+from pipeline.rules import TrendRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _finding(one: Phenomenon, region: str, start: int, watched: Watched) -> Find
     )
 
 
-def run(seed: int, rules: Sequence[Trends], *, first_day: bool) -> list[Outcome]:
+def run(seed: int, rules: Sequence[TrendRules], *, first_day: bool) -> list[Outcome]:
     """One seed's week, its last day scored, and its first, which has no history, if wanted."""
     week = make_week(seed)
     last = [judge(week, one) for one in watch(week, rules, LAST_DAY, MINUTES)]
@@ -174,7 +174,7 @@ def main() -> None:
     options.add_argument("--first-day", action="store_true", help="score the first day, too")
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     given = options.parse_args()
-    rules = [Trends(min_score=one) for one in CHOICES] if given.choose else [Trends()]
+    rules = [TrendRules(min_score=one) for one in CHOICES] if given.choose else [TrendRules()]
     seeds = given.seeds or (range(1, 11) if given.choose else range(11, 31))
     with ProcessPoolExecutor(given.jobs) as pool:
         found = list(pool.map(partial(run, rules=rules, first_day=given.first_day), seeds))

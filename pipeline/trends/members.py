@@ -20,11 +20,10 @@ UNIQUES_ERROR = 0.03
 class Members:
     """Distinct members of the candidates, a column entry for each.
 
-    - `uniques`: estimated, since the beginning of the clock hour before W's; NaN or 0 where none is
-      known.
+    - `uniques`: estimated, of the last minutes; NaN or 0 where none is known.
     - `per_member`: how many events a member usually makes: the count over the uniques of the same
-      clock hour a day ago, or, before there is a day, of the clock hour before `uniques` begin. NaN
-      or 0 where it is not known.
+      hour a day ago, or, before there is a day, of what is recent before `uniques` begin. NaN or 0
+      where it is not known.
     - `span_minutes`: how many minutes `uniques` are of, W included: 61 to 120.
     """
 

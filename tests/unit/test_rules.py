@@ -95,7 +95,7 @@ def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
                 "min_count": 10,
                 "min_score": 7.0,
                 "min_uniques": 10,
-                "max_per_member": 10.0,
+                "max_per_member": 5.0,
                 "min_regions": 2,
             },
         },

@@ -112,9 +112,9 @@ def test_a_stuck_shard_is_not_called_behind_as_well() -> None:
 
 def test_log_time_ahead_of_the_clock_is_remarked_and_a_problem_past_lateness() -> None:
     def ahead(by_ms: int) -> Status:
-        return judge(
-            observed({0: 10}, flushed(0, 9, log_ms=NOW + by_ms), lateness_ms_min=7_200_000)
-        )
+        shard = flushed(0, 9, log_ms=NOW + by_ms)
+        more = {"lateness_ms_min": 7_200_000, "trends_until_ms": NOW + by_ms}
+        return judge(observed({0: 10}, shard, **more))
 
     assert ahead(AHEAD_MS_MAX).remarks == []
     [said] = ahead(3_600_000).remarks

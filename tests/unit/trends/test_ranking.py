@@ -1,18 +1,19 @@
 import pytest
+from msgspec.structs import replace
 
+from pipeline.rules import TrendRules
 from pipeline.trends.ranking import LEADERS, SCHEMA, InRegions, Ranking, in_regions, rank
 from pipeline.trends.score import Scored
-from schemas.rules import Trends
 from tests.unit.trends.streams import scored
 
-RULES = Trends(min_count=100, min_score=6.0, min_uniques=10, max_per_member=20, min_regions=2)
+RULES = TrendRules(min_count=100, min_score=6.0, min_uniques=10, max_per_member=20, min_regions=2)
 NOW, EARLIER = 600_000, 540_000
 
 
 def ranked(
     given: Scored,
     before: dict[str, int] | None = None,
-    rules: Trends = RULES,
+    rules: TrendRules = RULES,
     regions: InRegions | None = None,
 ) -> Ranking:
     return rank(given, rules, before or {}, window_ms=NOW, regions=regions)
@@ -20,7 +21,7 @@ def ranked(
 
 def test_rows_are_by_score_and_of_equal_scores_by_name_and_at_most_k() -> None:
     given = scored(["c", "b", "a", "d"], [7.0, 9.0, 7.0, 6.5])
-    found = ranked(given, rules=RULES.model_copy(update={"k": 3}))
+    found = ranked(given, rules=replace(RULES, k=3))
     assert found.rows["counter"].to_pylist() == ["b", "a", "c"]
     assert found.rows["rank"].to_pylist() == [1, 2, 3]
     assert found.trending == {"b": NOW, "a": NOW, "c": NOW}
@@ -79,7 +80,7 @@ def test_for_what_is_not_known_of_members_nobody_is_refused(
 
 
 def test_events_per_member_are_not_limited_when_the_limit_is_0() -> None:
-    free = RULES.model_copy(update={"max_per_member": 0.0})
+    free = replace(RULES, max_per_member=0.0)
     given = scored(["a"], [9.0], [10**6], [(10.0, 1e9)])
     assert not ranked(given).trending
     assert ranked(given, rules=free).trending
@@ -123,7 +124,7 @@ def test_tops_are_the_leaders_by_count_that_do_not_trend_and_fit_into_k() -> Non
     found = ranked(given).rows
     assert found["kind"].to_pylist() == ["rising"] + ["top"] * (LEADERS - 1)
     assert found["counter"].to_pylist() == ["c29"] + [f"c{row}" for row in range(28, 19, -1)]
-    short = ranked(given, rules=RULES.model_copy(update={"k": 4})).rows
+    short = ranked(given, rules=replace(RULES, k=4)).rows
     assert short["counter"].to_pylist() == ["c29", "c28", "c27", "c26"]
 
 

@@ -4,13 +4,13 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
+from pipeline.rules import TrendRules
 from pipeline.trends.ranking import rank
 from pipeline.trends.score import FADE_MINUTES, score
 from pipeline.trends.transitions import Transition, transition_id, transitions
-from schemas.rules import Trends
 from tests.unit.trends.streams import DAY, MINUTE_MS, cut, scored
 
-RULES = Trends()
+RULES = TrendRules()
 NOW = 600_000
 
 

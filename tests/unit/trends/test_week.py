@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks._watch import watch
 from benchmarks._week import LAST_DAY, PHENOMENA, REGIONS, Week, make_week
-from schemas.rules import Trends
+from pipeline.rules import TrendRules
 
 SEEDS = (1, 2)
 BY_NAME = {one.name: one for one in PHENOMENA}
@@ -21,7 +21,7 @@ def week(seed: int) -> Week:
 def entered(seed: int, name: str, first: int, end: int) -> dict[str, int]:
     """By region the window the phenomenon entered in; minutes are since its start."""
     start = week(seed).starts[name]
-    (watched,) = watch(week(seed), [Trends()], start + first, start + end)
+    (watched,) = watch(week(seed), [TrendRules()], start + first, start + end)
     return {
         region: spans[0][0] - start
         for region in EVERYWHERE
@@ -57,7 +57,7 @@ def test_giant_fluke_and_bot_are_not_found(seed: int, name: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_ordinary_hour_raises_hardly_an_alarm(seed: int) -> None:
-    (watched,) = watch(week(seed), [Trends()], LAST_DAY, LAST_DAY + 60)
+    (watched,) = watch(week(seed), [TrendRules()], LAST_DAY, LAST_DAY + 60)
     assert len(watched.spans) <= 1, watched.spans
 
 
@@ -65,6 +65,6 @@ def test_the_same_seed_makes_the_same_week_and_the_same_transitions() -> None:
     again = make_week(1, background=300)
     start = again.starts["burst"]
     assert start == week(1).starts["burst"]
-    spans = [watch(one, [Trends()], start - 5, start + 5)[0].spans for one in (again, week(1))]
+    spans = [watch(one, [TrendRules()], start - 5, start + 5)[0].spans for one in (again, week(1))]
     assert spans[0] == spans[1]
     assert spans[0]
