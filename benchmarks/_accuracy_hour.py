@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks._accuracy_keys import TOP, recall
 from pipeline.reads.heavy_sql import CANDIDATES_MAX
@@ -35,57 +36,64 @@ CAPACITY = Sketch().keys
 
 @dataclass(frozen=True, slots=True)
 class HourTrial:
-    """One hour: how many of the heaviest have a name, and how many are ranked among the first."""
+    """One hour: the recall of the heaviest among all that have a name, among the first by their
+    weight in the summaries that name them, and among the first by buckets, as the pipeline ranks.
+    """
 
     exponent: float
-    is_spread: bool
     error: float
     named: float
+    weighed: float
     ranked: float
 
 
 def measure_hour(
-    stream: Stream, errors: Sequence[float] = ERRORS, capacity: int = CAPACITY
+    stream: Stream,
+    errors: Sequence[float] = ERRORS,
+    capacity: int = CAPACITY,
+    minutes: int = MINUTES,
 ) -> list[HourTrial]:
-    """One stream as an hour, each counter on one shard, and each spread over all shards.
-
-    Buckets add up to the same in both.
-    """
-    owner = np.array([crc32(name.encode()) % SHARDS for name in stream.number_of])
-    chance = np.random.default_rng(stream.seed)
-    spread = chance.integers(0, SHARDS, len(stream.numbers))
-    estimates = {error: _estimates(stream, owner, error) for error in errors}
+    """One stream as an hour, each counter on one shard, as it is unless it is split."""
+    shards = np.array([crc32(name.encode()) % SHARDS for name in stream.number_of])
+    names = _names(stream, shards[stream.numbers], capacity, minutes)
+    named, weighed = recall(names, stream.truth), recall(names[:TOP], stream.truth)
     trials = []
-    for is_spread, shards in ((False, owner[stream.numbers]), (True, spread)):
-        names = _names(stream, shards, capacity)
-        named = recall(names, stream.truth)
-        for error, values in estimates.items():
-            first = names[np.argsort(-values[names], kind="stable")[:TOP]]
-            found = recall(first, stream.truth)
-            trials.append(HourTrial(stream.exponent, is_spread, error, named, found))
+    for error in errors:
+        values = _estimates(stream, shards, error)
+        ranked = recall(_greatest_first(stream, names, values)[:TOP], stream.truth)
+        trials.append(HourTrial(stream.exponent, error, named, weighed, ranked))
     return trials
 
 
-def _names(stream: Stream, shards: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:
-    """The numbers of the counters that are known by name, by weight if they are too many."""
+def _names(
+    stream: Stream, shards: NDArray[np.int64], capacity: int, minutes: int
+) -> NDArray[np.int64]:
+    """The numbers of the counters that are known by name, the heaviest first, not too many."""
     weights = np.zeros(len(stream.truth), np.int64)
-    minutes = np.array_split(np.arange(len(stream.numbers)), MINUTES)
-    for minute in minutes:
+    for minute in np.array_split(np.arange(len(stream.numbers)), minutes):
         for shard in range(SHARDS):
             numbers = stream.numbers[minute][shards[minute] == shard]
             sketch = Heavy(capacity)
             sketch.add_many(stream.names.take(pa.array(numbers)))
             names, counts = sketch.heaviest(capacity)
             weights[stream.numbers_of(names)] += counts
-    heaviest = np.argsort(-weights, kind="stable")[:CANDIDATES_MAX]
-    return heaviest[weights[heaviest] > 0]
+    return _greatest_first(stream, np.flatnonzero(weights), weights)[:CANDIDATES_MAX]
 
 
-def _estimates(stream: Stream, owner: NDArray[np.int64], error: float) -> NDArray[np.int64]:
+def _greatest_first(
+    stream: Stream, numbers: NDArray[np.int64], values: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Counters by their values, equal ones by name."""
+    by_name = pc.sort_indices(stream.names.take(pa.array(numbers))).to_numpy()
+    numbers = numbers[by_name]
+    return numbers[np.argsort(-values[numbers], kind="stable")]
+
+
+def _estimates(stream: Stream, shards: NDArray[np.int64], error: float) -> NDArray[np.int64]:
     """What the buckets of all shards together say of each counter."""
     united = Frequency.for_error(error)
     for shard in range(SHARDS):
-        mine = owner == shard
+        mine = shards == shard
         sketch = Frequency.for_error(error)
         sketch.add_many(stream.names.filter(pa.array(mine)), stream.truth[mine])
         united.merge(sketch)

@@ -21,8 +21,9 @@ EXPONENTS = (0.8, 1.0, 1.2, 1.5)
 KEYS = 100_000
 EVENTS = 1_000_000
 ERRORS = (0.001, 0.002, 0.01)
-CAPACITIES = (1_000, 2_000, 4_000, 10_000)
+CAPACITIES = (200, 1_000, 4_000)
 TOP = 100
+CONFIDENCE = 0.99  # that `Frequency.for_error` has by default
 RECALL = 0.98
 """What is asked of a list of the 100 heaviest."""
 
@@ -56,12 +57,12 @@ class Stream:
 
 
 def recall(found: NDArray[np.int64], truth: NDArray[np.int64], top: int = TOP) -> float:
-    """How many of the heaviest are in `found` (numbers of `top` keys at most), as a share.
+    """How many of the `top` heaviest are among these keys, given by their numbers, as a share.
 
     A key with as many as the last of them is as good as that one.
     """
     last = np.sort(truth)[-top]
-    return int(np.count_nonzero(truth[np.unique(found)] >= last)) / top
+    return min(1.0, np.count_nonzero(truth[np.unique(found)] >= last) / top)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,39 +107,22 @@ CONFIRM_DELETED = (
 
 NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
 
-_TABLES = ("distinct", "frequency", "heavy", "cells")
-"""What goes together: with the cells of a grain and day members' registers, and sketches."""
-_PRESENT = ", ".join(f"'{table}_{grain}'" for table in _TABLES for grain in ("1m", "1h", "1d"))
+_KEPT = ("distinct", "frequency", "heavy", "cells")
+TABLES = {grain: [f"{kind}_{grain}" for kind in _KEPT] for grain in ("1m", "1h", "1d")}
+TABLES["1m"].insert(0, "trend_members")
+TABLES["1h"].insert(0, "trend_scores")
+"""What goes together, with the cells of a grain and day."""
+
+_PRESENT = ", ".join(
+    f"('{table}', '{grain}')" for grain, tables in TABLES.items() for table in tables
+)
 
 # Rows are those of what is added up for lifetimes. A day may be left in another table alone.
 PRESENT = (
-    "SELECT splitByChar('_', table)[2] AS grain, partition, "
+    f"SELECT arrayFirst(one -> one.1 = table, [{_PRESENT}]).2 AS grain, partition, "
     "greatest(sumIf(rows, startsWith(table, 'cells')), "
     "sumIf(rows, startsWith(table, 'frequency'))) FROM system.parts "
-    f"WHERE database = 'tally' AND active AND table IN ({_PRESENT}) GROUP BY grain, partition"
-)
-
-FINAL = (
-    "INSERT INTO tally.final_days (build, grain, slot_day, partitions, confirmed_at) "
-    "SELECT {build:UInt32}, {grain:String}, arrayJoin({days:Array(Date)}), "
-    "{partitions:UInt32}, now64(3)"
-)
-
-CONFIRM_DELETED = (
-    "INSERT INTO tally.expired_days (build, grain, slot_day, families, partitions, deleted_at) "
-    "SELECT {build:UInt32}, {grain:String}, {day:Date}, {families:String}, "
-    "{partitions:UInt32}, now64(3)"
-)
-
-NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
-
-# Rows are those of cells. A day may be left in the registers of members alone.
-PRESENT = (
-    "SELECT splitByChar('_', table)[2] AS grain, partition, "
-    "sumIf(rows, startsWith(table, 'cells')) FROM system.parts "
-    "WHERE database = 'tally' AND active AND table IN "
-    "('cells_1m', 'cells_1h', 'cells_1d', 'distinct_1m', 'distinct_1h', 'distinct_1d') "
-    "GROUP BY grain, partition"
+    "WHERE database = 'tally' AND active AND grain != '' GROUP BY grain, partition"
 )
 
 FINAL = (
@@ -156,7 +139,7 @@ DELETED = (
 def drop(grain: str, build: int, day: str) -> tuple[str, ...]:
     """Drop a partition of every table of a grain; nothing happens where there is none."""
     return tuple(
-        f"ALTER TABLE tally.{table}_{grain} DROP PARTITION ({build}, '{day}')" for table in _TABLES
+        f"ALTER TABLE tally.{table} DROP PARTITION ({build}, '{day}')" for table in TABLES[grain]
     )
 
 
@@ -164,7 +147,7 @@ def delete(grain: str, build: int, day: str, *, all_but: bool) -> tuple[str, ...
     """Delete rows of `{families:Array(String)}`, or of all others, from a grain's partition."""
     has = "NOT has" if all_but else "has"
     return tuple(
-        f"ALTER TABLE tally.{table}_{grain} DELETE IN PARTITION ({build}, '{day}') "
+        f"ALTER TABLE tally.{table} DELETE IN PARTITION ({build}, '{day}') "
         f"WHERE {has}({{families:Array(String)}}, toString(family))"
-        for table in _TABLES
+        for table in TABLES[grain]
     )

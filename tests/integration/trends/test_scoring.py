@@ -13,7 +13,7 @@ from pipeline.errors import TryAgainError
 from pipeline.rules import CountingRules, FamilyRules, TrendRules
 from pipeline.trends.scoring import TrendScoring, TrendsScored
 from pipeline.trends.transitions import Transition
-from schemas.families import Families
+from schemas.families import Families, parse_families
 from sketches.distinct import Distinct
 from sketches.frequency import Frequency
 from tests.integration.rollup.site import MINUTE_S, REPLICA, Cell, Site
@@ -323,3 +323,16 @@ def test_counters_without_cells_trend_as_well(trends: Trends) -> None:
     )
     assert [row[:2] for row in rows] == [(region, "flat:burst") for region in ("*", *REGIONS)]
     assert all(300 * (1 + (region == "*")) <= observed for region, _, observed in rows)
+
+
+def test_scores_go_with_the_hours_of_their_day_and_members_with_its_minutes(trends: Trends) -> None:
+    site, day_s = trends.site, 86_400
+    members(site, {("tag:usual-1", W_S): ["ann"]})
+    trends.run()
+    families = parse_families('[default]\nretention = { "1m" = "2d", "1h" = "20d" }')
+    for later, left in ((5, {"trend_scores"}), (30, set())):
+        site.flush_positions(dict.fromkeys(range(SHARDS), W_S + later * day_s))
+        for _ in range(3):
+            site.roll_up(SHARDS, families)
+        tables = ("trend_members", "trend_scores")
+        assert {table for table in tables if site.partitions_of(table)} == left
