@@ -141,9 +141,11 @@ def _remarks(
     if minute.missing is not None:
         yield minute.missing
     if not ranking:
-        never = _never(reads, question.family)
-        if never is not None:
-            yield never
+        if not _is_wanted(reads, question.family):
+            yield (
+                f"trends of {question.family} are switched off; set trends.enabled in tally.toml "
+                "and run tally rules apply, then it is scored from there on"
+            )
         elif minute.missing is None:
             yield (
                 f"nothing trends{where}: no counter of {question.family} had enough in the hour up "
@@ -162,24 +164,11 @@ def _behind(question: Question, minute: Minute, positions: Sequence[FlushedShard
         yield "what was counted since is not scored yet; see tally status"
 
 
-def _never(reads: Reads, family: str) -> str | None:
-    """Why nothing of a family is ever ranked, by the rules that were applied last."""
-    rules = _applied(reads, family)
-    if not rules.trends.enabled:
-        return (
-            f"trends of {family} are switched off; set trends.enabled in tally.toml and run tally "
-            "rules apply, then it is scored from there on"
-        )
-    if rules.sketched:
-        return f"{family} is sketched: its counters have no minutes of their own to be scored by"
-    return None
-
-
-def _applied(reads: Reads, family: str) -> FamilyRules:
-    """A family's rules as applied last; the usual ones where nobody has, or a newer Tally did."""
+def _is_wanted(reads: Reads, family: str) -> bool:
+    """Whether the rules that were applied last have trends of a family; unsure, they have."""
     for (text,) in reads.rows("SELECT document FROM tally.rules ORDER BY version DESC LIMIT 1"):
         try:
-            return parse_rules(str(text).encode()).of(f"{family}:")
-        except BadInputError:
+            return parse_rules(str(text).encode()).of(f"{family}:").trends.enabled
+        except BadInputError:  # Of a newer Tally, perhaps.
             break
-    return FamilyRules()
+    return FamilyRules().trends.enabled

@@ -85,9 +85,9 @@ def test_trends_switched_off_let_all_leave_and_the_command_says_why_it_shows_non
     assert (then["window"], then["complete"]) == ("2026-03-10T12:01:00Z", True)
     assert then["trending"][0]["counter"] == "tag:burst"
     assert "remarks" not in then
-    leader.apply(CountingRules(5, families={"tag": FamilyRules(sketched=True)}))
+    leader.apply(CountingRules(5, families={"tag": FamilyRules()}))
     [said] = trending.json("tag")["remarks"]
-    assert said.startswith("tag is sketched")
+    assert said.startswith("nothing trends: no counter of tag had enough")
 
 
 def test_before_a_minute_is_scored_and_when_many_are_not_it_is_remarked(
