@@ -8,12 +8,12 @@ Records of ids and of refused places say the same whoever writes them, and need 
 
 Five kinds of record, in MessagePack, each key beginning with the format's version:
 
-    cell      [1, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
-    sketch    [1, "sketch", incarnation, slot_ms, group, region,
+    cell      [2, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
+    sketch    [2, "sketch", incarnation, slot_ms, group, region,
                window_ms, through, part, parts, writer]                 [first, bytes]
-    position  [1, "position", offset, writer]                           see PositionValue
-    id        [1, "id", incarnation, offset, row, id key]               [log_ms]
-    refused   [1, "refused", incarnation, offset, row, time, retried_at] []
+    position  [2, "position", offset, writer]                           see PositionValue
+    id        [2, "id", incarnation, offset, row, id key]               [log_ms]
+    refused   [2, "refused", incarnation, offset, row, time, retried_at] []
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from pipeline.shard import ShardSnapshot
     from pipeline.sketched import SketchOf, SketchSnapshot
 
-FORMAT = 1
+FORMAT = 2
+"""Of the records. What was counted in slots of another length would be counted again."""
 
 EPOCH = 2**32
 """A writer's number is its generation plus this, times how often the group began anew."""

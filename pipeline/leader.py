@@ -127,6 +127,9 @@ class Leader:
                 took_s = (await asyncio.to_thread(self._score_trends, shard.rules)).took_s
             except TallyError as error:
                 log.warning("%s; trying again in %.0f s", error, interval_s)
+            except Exception:
+                # Trends are no counts: whatever is wrong with them must not end the counting.
+                log.exception("trends cannot be scored; trying again in %.0f s", interval_s)
 
     def _leading(self) -> Shard | None:
         """The leader's shard, or None if this is not the leader."""

@@ -298,6 +298,7 @@ class Shard:
         ):
             rest = spill_counter(self.rules.group_of(key.counter))
             text, came = CellKey(rest, "", key.window_ms).text(), Came.SPILLED
+            cells.opened.ahead.discard(text)  # It is open from here on, whoever opened it first.
         return came if cells.add(text, delta, offset, self.changes) else Came.TOO_MUCH
 
     def summarise(self, counted: Summarised) -> None:

@@ -6,18 +6,20 @@ per region, and one of all regions (`*`), which knows the heaviest. Both add, so
 offset they counted, and rows at or below it are skipped. Their state depends on the rows and their
 order alone, so whoever counts the log has the same sketches.
 
-Memory is bounded: by the number of regions, and by windows that become coarser the later a row is.
+Memory is bounded: by the number of regions, and by that of windows, which become coarser the later
+a row is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.sketch_rows import DAY_MS, SpilledRows
 from sketches.frequency import Frequency
 from sketches.heavy import Heavy
 from sketches.through import TOTAL_MAX
@@ -28,24 +30,18 @@ if TYPE_CHECKING:
     from pipeline.cells import Int64Column, Purpose
     from pipeline.rules import CountingRules, FamilyRules
 
-MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-
-MINUTES_FOR_MS = 10 * MINUTE_MS
-HOURS_FOR_MS = 2 * DAY_MS
-"""A row at most so much older than its slot is counted in its minute, or in its hour; any other in
-its day. Coarser windows are told by their first minute."""
-
 REGIONS_MAX = 256
 """How many regions of a family have sketches of their own in a slot, the first in the log; others
 share those of the unknown region."""
+
+SKETCHES_MAX = 512
+"""How many regions and windows of a family have Count-Mins of their own in a slot, the first in the
+log; what comes for others is counted in the unknown region and the first minute of its day."""
 
 ALL_REGIONS = "*"
 
 FULL = 2**63 - 1
 """The `through` of a sketch whose total would not fit any more: it counts nothing from there on."""
-
-SKETCHED_COLUMNS = ("counter", "region", "at", "p", "n", "offset")
-"""What `absorb` needs of each row."""
 
 
 class SketchOf(NamedTuple):
@@ -64,8 +60,8 @@ class _Open:
     first: int
     changed: int = 0
     confirmed: dict[Purpose, int] = field(default_factory=lambda: {"flush": 0, "checkpoint": 0})
-    # The Count-Min's counters as they were confirmed by a flush: additions, then removals.
-    flushed: NDArray[np.int64] | None = None
+    # The Count-Min's counters as they were confirmed by a flush: additions, and removals if any.
+    flushed: tuple[NDArray[np.int64], NDArray[np.int64] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +119,13 @@ class SlotSketches:
         self.slot_ms = slot_ms
         self._open: dict[SketchOf, _Open] = {}
         self._regions: dict[str, set[str]] = {}
+        self._windows: dict[str, set[tuple[str, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def absorb(self, rows: pa.Table, change: int, rules: CountingRules) -> None:
-        """Count spilled rows (see SKETCHED_COLUMNS; in log order, all of an offset in one call)."""
+        """Count spilled rows (see `SpilledRows.of`; in log order, all of an offset in one call)."""
         counts = pc.or_(pc.greater(rows["p"], 0), pc.greater(rows["n"], 0))
         rows = rows.filter(counts)  # Duplicates count nothing.
         names = rows["counter"].combine_chunks().dictionary_encode()
@@ -140,7 +137,7 @@ class SlotSketches:
                 here = rows.filter(pa.array(of_row == group))
             if here.num_rows:
                 family = rules.families.get(group, rules.default)
-                self._absorb(_Rows.of(here, self.slot_ms), group, family, change)
+                self._absorb(SpilledRows.of(here, self.slot_ms), group, family, change)
 
     def restore(self, found: SketchBytes, change: int, position: int) -> None:
         """Put a recovered sketch back, dirty for both purposes; the greater `through` wins.
@@ -151,8 +148,12 @@ class SlotSketches:
         here = self._open.get(found.of)
         if here is None or found.through > _through(here):
             self._open[found.of] = _Open(made, found.first, change)
-        if found.first < position and found.of.region != ALL_REGIONS:
-            self._regions.setdefault(found.of.group, {""}).add(found.of.region)
+        if found.first < position:
+            if found.of.region != ALL_REGIONS:
+                self._regions.setdefault(found.of.group, {""}).add(found.of.region)
+            if found.of.window_ms is not None:
+                place = (found.of.region, found.of.window_ms)
+                self._windows.setdefault(found.of.group, set()).add(place)
 
     def greatest_through(self) -> int:
         """The last offset any sketch here has counted, -1 for none."""
@@ -177,9 +178,11 @@ class SlotSketches:
         for of, change in snapshot.changes.items():
             self._open[of].confirmed[snapshot.purpose] = change
         for part in snapshot.buckets:
-            flushed = self._open[part.of].flushed
-            if flushed is not None:
-                flushed[0, part.buckets], flushed[1, part.buckets] = part.p, part.n
+            for table, counters in zip(
+                self._open[part.of].flushed or (), (part.p, part.n), strict=False
+            ):
+                if table is not None:
+                    table[part.buckets] = counters
 
     def is_clean(self) -> bool:
         """True when nothing is dirty for any purpose."""
@@ -193,17 +196,18 @@ class SlotSketches:
         """Every sketch, to be read only."""
         return {of: one.sketch for of, one in self._open.items()}
 
-    def _absorb(self, rows: _Rows, group: str, family: FamilyRules, change: int) -> None:
-        regions = self._admitted(group, rows)
+    def _absorb(self, rows: SpilledRows, group: str, family: FamilyRules, change: int) -> None:
+        rows = replace(rows, regions=self._admitted(group, rows))
         self._add(SketchOf(group, ALL_REGIONS), rows, family, change)
-        for region in pc.unique(regions).to_pylist():
-            there = rows.where(pc.equal(regions, region).to_numpy(zero_copy_only=False))
+        for region, there in rows.by_region():
             self._add(SketchOf(group, region), there, family, change)
+        rows = self._placed(group, rows)
+        for region, there in rows.by_region():
             for window_ms in np.unique(there.window_ms).tolist():
                 part = there.where(there.window_ms == window_ms)
                 self._add(SketchOf(group, region, window_ms), part, family, change)
 
-    def _add(self, of: SketchOf, rows: _Rows, family: FamilyRules, change: int) -> None:
+    def _add(self, of: SketchOf, rows: SpilledRows, family: FamilyRules, change: int) -> None:
         one = self._open.get(of)
         if one is None:
             sketch: Frequency | Heavy = (
@@ -221,7 +225,7 @@ class SlotSketches:
             one.sketch.through = FULL
         one.changed = change
 
-    def _admitted(self, group: str, rows: _Rows) -> pa.Array:
+    def _admitted(self, group: str, rows: SpilledRows) -> pa.Array:
         """The rows' regions, those that came too late to have sketches replaced by the unknown."""
         regions = rows.regions.dictionary_encode()  # In the order of the rows.
         names = regions.dictionary.to_pylist()
@@ -232,58 +236,38 @@ class SlotSketches:
         admitted = pa.array([name if name in known else "" for name in names], pa.string())
         return admitted.take(regions.indices)
 
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Spilled rows of one group as columns."""
-
-    counters: pa.Array
-    regions: pa.Array
-    window_ms: Int64Column
-    deltas: Int64Column
-    offsets: Int64Column
-
-    @classmethod
-    def of(cls, rows: pa.Table, slot_ms: int) -> _Rows:
-        """Rows of a slot (see SKETCHED_COLUMNS)."""
-        at_ms = rows["at"].to_numpy()
-        return cls(
-            rows["counter"].combine_chunks(),
-            rows["region"].combine_chunks(),
-            at_ms - at_ms % _window_length_ms(slot_ms - at_ms),
-            rows["p"].to_numpy() - rows["n"].to_numpy(),
-            rows["offset"].to_numpy(),
+    def _placed(self, group: str, rows: SpilledRows) -> SpilledRows:
+        """The rows, those for which there may be no more sketches moved to where there is one."""
+        regions = rows.regions.dictionary_encode()
+        names, code = regions.dictionary.to_pylist(), regions.indices.to_numpy().astype(np.int64)
+        windows, window = np.unique(rows.window_ms, return_inverse=True)
+        places, first, which = np.unique(
+            code * len(windows) + window, return_index=True, return_inverse=True
         )
-
-    def first(self, count: int) -> _Rows:
-        """The first so many rows."""
-        return self.where(np.arange(len(self.offsets)) < count)
-
-    def where(self, chosen: NDArray[np.bool_]) -> _Rows:
-        """The chosen rows."""
-        if chosen.all():
-            return self
-        mask = pa.array(chosen)
-        return _Rows(
-            self.counters.filter(mask),
-            self.regions.filter(mask),
-            self.window_ms[chosen],
-            self.deltas[chosen],
-            self.offsets[chosen],
+        known = self._windows.setdefault(group, set())
+        moves = np.zeros(len(places), np.bool_)
+        for number in np.argsort(first).tolist():  # In the order of the rows.
+            region, at = divmod(int(places[number]), len(windows))
+            place = (names[region], int(windows[at]))
+            if len(known) < SKETCHES_MAX:
+                known.add(place)
+            moves[number] = place not in known
+        if not moves.any():
+            return rows
+        moved = moves[which]
+        days = rows.window_ms - rows.window_ms % DAY_MS
+        return replace(
+            rows,
+            regions=pc.if_else(pa.array(moved), "", rows.regions),
+            window_ms=np.where(moved, days, rows.window_ms),
         )
-
-
-def _window_length_ms(age_ms: Int64Column) -> Int64Column:
-    """How long the window of a row is that happened so much before its slot began."""
-    hours = np.where(age_ms <= HOURS_FOR_MS, HOUR_MS, DAY_MS)
-    return np.where(age_ms <= MINUTES_FOR_MS, MINUTE_MS, hours)
 
 
 def _through(one: _Open) -> int:
     return -1 if one.sketch.through is None else one.sketch.through
 
 
-def _fitting(sketch: Frequency | Heavy, rows: _Rows) -> int:
+def _fitting(sketch: Frequency | Heavy, rows: SpilledRows) -> int:
     """How many rows, of whole offsets, come before the total would overflow."""
     added = np.cumsum(np.maximum(rows.deltas, 0)) > TOTAL_MAX - sketch.added
     removed = np.cumsum(np.maximum(-rows.deltas, 0)) > TOTAL_MAX - sketch.removed
@@ -295,11 +279,16 @@ def _fitting(sketch: Frequency | Heavy, rows: _Rows) -> int:
 
 def _grown(of: SketchOf, one: _Open, sketch: Frequency) -> Buckets:
     """The counters that grew since a flush confirmed them."""
-    now = np.stack([table.ravel() for table in sketch.counters()])
+    added, removed = (table.ravel() for table in sketch.counters())
     if one.flushed is None:
-        one.flushed = np.zeros_like(now)
-    buckets = np.flatnonzero((now != one.flushed).any(axis=0))
-    return Buckets(of, sketch.width, buckets, now[0, buckets], now[1, buckets])
+        one.flushed = (np.zeros_like(added), None)
+    if one.flushed[1] is None and sketch.removed:
+        one.flushed = (one.flushed[0], np.zeros_like(removed))
+    grown = added != one.flushed[0]
+    if one.flushed[1] is not None:
+        grown |= removed != one.flushed[1]
+    buckets = np.flatnonzero(grown)
+    return Buckets(of, sketch.width, buckets, added[buckets], removed[buckets])
 
 
 def _heaviest(of: SketchOf, one: _Open, sketch: Heavy) -> Heaviest:

@@ -27,16 +27,14 @@ _FIRST_AND_LAST = (
     f"FROM tally.trend_windows WHERE {BUILD}"
 )
 _IS_SCORED = f"SELECT 1 FROM tally.trend_windows WHERE {BUILD} AND {_WINDOW} LIMIT 1"
-_SCORED = (
-    f"SELECT {_COLUMNS} FROM tally.trend_scores FINAL WHERE {_PLACE} AND {_WINDOW} ORDER BY rank"
-)
+_SCORED = f"SELECT {_COLUMNS} FROM tally.trend_rankings WHERE {_PLACE} AND {_WINDOW} ORDER BY rank"
 # All rows of a pass have the same moment, which is how the view knows them, too.
 _LAST_PASS = (
     "SELECT toUnixTimestamp(argMax(window, scored_at)), toUnixTimestamp64Milli(max(scored_at)) "
-    f"FROM tally.trend_provisional WHERE {BUILD}"
+    f"FROM tally.trend_open WHERE {BUILD}"
 )
 _PROVISIONAL = (
-    f"SELECT {_COLUMNS} FROM tally.trend_provisional WHERE {_PLACE} "
+    f"SELECT {_COLUMNS} FROM tally.trend_provisional FINAL WHERE {_PLACE} "
     "AND scored_at = fromUnixTimestamp64Milli({pass_ms:Int64}) ORDER BY rank"
 )
 

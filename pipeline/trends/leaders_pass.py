@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 STATEMENT_TIMEOUT_S = 120
+_RECORDS_AT_ONCE = 1_000
 
 
 def score_trends_with(settings: Settings, clock: Clock) -> Callable[[CountingRules], TrendsScored]:
@@ -27,7 +28,8 @@ def score_trends_with(settings: Settings, clock: Clock) -> Callable[[CountingRul
 
     def send(found: Sequence[Transition]) -> None:
         records = [LogRecord(topics.TRENDS, 0, one.to_bytes(), one.id.encode()) for one in found]
-        write_records(settings.kafka, records, clock)
+        for start in range(0, len(records), _RECORDS_AT_ONCE):
+            write_records(settings.kafka, records[start : start + _RECORDS_AT_ONCE], clock)
 
     def score_trends(rules: CountingRules) -> TrendsScored:
         partitions = topics.increments_partitions(settings.kafka)

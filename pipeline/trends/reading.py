@@ -18,7 +18,7 @@ from pipeline.trends.members import Members
 from sketches.frequency import ROWS as SKETCH_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from clickhouse_connect.driver import Client
 
@@ -30,11 +30,15 @@ MINUTE_S, DAY_S = 60, 86_400
 _EARLY_S = EARLINESS_MS // 1000 + MINUTE_S
 _DAY_MINUTES = DAY_S // MINUTE_S
 
-CANDIDATES_MAX = 5_000
+CANDIDATES_MAX = 2_000
 """How many counters of a family are looked at, those with the greatest counts of the last hour."""
 
 SKETCHED_MAX = 500
 """As CANDIDATES_MAX, of those that have no cells, by the summaries of the heaviest."""
+
+REGIONS_MAX, FAMILIES_MAX = 32, 200
+"""How many regions of a family, and how many families, are ranked: those with the most counts in
+the last hour. What happens in other regions is a part of `*`."""
 
 MEMBERS_OF_MINUTES = HOUR_MINUTES + 1
 _NAMES_AT_ONCE = 50  # A name has at most 256 bytes, and all of them stand in one URL.
@@ -43,32 +47,22 @@ Trending = dict[tuple[str, str], dict[str, int]]
 """Who trends, by family and region, with the window each entered in, in milliseconds."""
 
 
+MembersFound = dict[tuple[str, str], tuple[float, float, float]]
+"""Distinct members by counter and region: see `TrendReads.members`."""
+
+
 @dataclass(frozen=True, slots=True)
-class Regions:
-    """Candidates of one family, all with the same names: of each active region, and of `*`."""
+class Region:
+    """What was counted in one region, or in all of them, of the counters that occur there."""
 
     names: list[str]
-    minutes: dict[str, Counts]
-    days: dict[str, Counts]
+    minutes: Counts
+    days: Counts
 
-    @property
-    def active(self) -> list[str]:
-        """The regions where anything was counted in the last hour."""
-        return sorted(
-            region
-            for region, counts in self.minutes.items()
-            if region != ALL_REGIONS and counts[:, -HOUR_MINUTES:].any()
-        )
-
-    def candidates(self, region: str, known_minutes: int, known_days: Flags) -> Candidates:
+    def candidates(self, known_minutes: int, known_days: Flags) -> Candidates:
         """As they are scored, without members."""
-        return Candidates(
-            pa.array(self.names, pa.string()),
-            self.minutes[region],
-            self.days[region],
-            known_minutes,
-            known_days,
-        )
+        names = pa.array(self.names, pa.string())
+        return Candidates(names, self.minutes, self.days, known_minutes, known_days)
 
 
 class TrendReads:
@@ -100,12 +94,16 @@ class TrendReads:
     def first_s(self, families: Sequence[str]) -> dict[str, int]:
         """Since when each of the families is counted."""
         known = {name: int(first) for name, first in self._rows(trend_sql.KNOWN_FAMILIES)}
-        if unknown := [name for name in families if name not in known]:
-            rows = self._rows(trend_sql.FIRST_WINDOWS, families=unknown)
+        unknown = [name for name in families if name not in known]
+        for start in range(0, len(unknown), _NAMES_AT_ONCE):
+            part = unknown[start : start + _NAMES_AT_ONCE]
+            rows = self._rows(trend_sql.FIRST_WINDOWS, families=part)
             known |= {name: int(first) for name, first in rows}
         return {name: known[name] for name in families if name in known}
 
-    def families(self, window_s: int, before_s: int, rules: CountingRules) -> dict[str, Regions]:
+    def families(
+        self, window_s: int, before_s: int, rules: CountingRules
+    ) -> dict[str, dict[str, Region]]:
         """The candidates of every family whose trends are wanted, in the minute's own right."""
         named = {name: _least(rules, name) for name in rules.families}
         times = {
@@ -129,20 +127,21 @@ class TrendReads:
         )
         rows = pa.concat_tables([exact, sketched.cast(exact.schema)])
         of = rows["name"].combine_chunks()
-        return {
-            name: _regions(rows.filter(pc.equal(of, name)))
-            for name in sorted(pc.unique(of).to_pylist())
-        }
+        recent = rows.filter(pc.less(rows["age"], HOUR_MINUTES))
+        busiest = _busiest(recent["name"], recent["count"], FAMILIES_MAX)
+        return {name: _regions(rows.filter(pc.equal(of, name))) for name in sorted(busiest)}
 
-    def members(
-        self, window_s: int, names: Sequence[str]
-    ) -> dict[tuple[str, str], tuple[float, float, float]]:
+    def now_ms(self) -> int:
+        """By ClickHouse's clock."""
+        return int(self._rows(trend_sql.NOW)[0][0])
+
+    def members(self, window_s: int, names: Sequence[str]) -> MembersFound:
         """Distinct members of counters by region and `*`.
 
         Of the last MEMBERS_OF_MINUTES, of the rest of the recent minutes, and of the hour a day ago
         that ends at the same time; of minutes of log time.
         """
-        found: dict[tuple[str, str], tuple[float, float, float]] = {}
+        found: MembersFound = {}
         for start in range(0, len(names), _NAMES_AT_ONCE):
             rows = self._rows(
                 trend_sql.MEMBERS,
@@ -165,11 +164,7 @@ class TrendReads:
         return found.result_rows
 
 
-def members_of(
-    candidates: Candidates,
-    region: str,
-    found: Mapping[tuple[str, str], tuple[float, float, float]],
-) -> Members:
+def members_of(candidates: Candidates, region: str, found: MembersFound) -> Members:
     """Who did it, as far as it was found; not known of the others."""
     names = candidates.counters.to_pylist()
     unknown = (np.nan, np.nan, np.nan)
@@ -200,24 +195,31 @@ def _least(rules: CountingRules, family: str) -> int:
     return (trends.min_count + 1) // 2 if trends.enabled else 0
 
 
-def _regions(rows: pa.Table) -> Regions:
-    """The rows of one family as arrays, region by region."""
+def _busiest(names: pa.ChunkedArray, counts: pa.ChunkedArray, limit: int) -> list[str]:
+    """The names with the greatest sums; of equal ones the first."""
+    sums = pa.table({"name": names, "count": counts}).group_by("name").aggregate([("count", "sum")])
+    order = [("count_sum", "descending"), ("name", "ascending")]
+    found: list[str] = sums.sort_by(order).slice(0, limit)["name"].to_pylist()
+    return found
+
+
+def _regions(rows: pa.Table) -> dict[str, Region]:
+    """The rows of one family by region, those that are ranked; and all of them together last."""
+    recent = rows.filter(pc.less(rows["age"], HOUR_MINUTES))
+    busiest = _busiest(recent["place"], recent["count"], REGIONS_MAX)
+    places = rows["place"]
+    found = {name: _region(rows.filter(pc.equal(places, name))) for name in sorted(busiest)}
+    return {**found, ALL_REGIONS: _region(rows)}
+
+
+def _region(rows: pa.Table) -> Region:
     counters = rows["counter"].combine_chunks().dictionary_encode()
-    places = rows["place"].combine_chunks().dictionary_encode()
-    number, place = counters.indices.to_numpy(), places.indices.to_numpy()
-    age, count = rows["age"].to_numpy(), rows["count"].to_numpy()
+    number = counters.indices.to_numpy()
+    age, count = rows["age"].to_numpy().astype(np.int64), rows["count"].to_numpy()
+    minutes = np.zeros((len(counters.dictionary), RECENT_MINUTES), np.int64)
+    days = np.zeros((len(counters.dictionary), DAYS), np.int64)
     recent = age < RECENT_MINUTES
-    shape = (len(places.dictionary), len(counters.dictionary))
-    minutes = np.zeros((*shape, RECENT_MINUTES), np.int64)
-    days = np.zeros((*shape, DAYS), np.int64)
-    column = RECENT_MINUTES - 1 - age[recent].astype(np.int64)
-    # What a counter has in cells and what of it spilled are added up.
-    np.add.at(minutes, (place[recent], number[recent], column), count[recent])
-    day = age[~recent] // _DAY_MINUTES - 1
-    np.add.at(days, (place[~recent], number[~recent], day), count[~recent])
-    names = places.dictionary.to_pylist()
-    return Regions(
-        counters.dictionary.to_pylist(),
-        {**dict(zip(names, minutes, strict=True)), ALL_REGIONS: minutes.sum(axis=0)},
-        {**dict(zip(names, days, strict=True)), ALL_REGIONS: days.sum(axis=0)},
-    )
+    # What a counter has in cells and what of it spilled are added up, and for `*` all regions.
+    np.add.at(minutes, (number[recent], RECENT_MINUTES - 1 - age[recent]), count[recent])
+    np.add.at(days, (number[~recent], age[~recent] // _DAY_MINUTES - 1), count[~recent])
+    return Region(counters.dictionary.to_pylist(), minutes, days)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.rules import CountingRules, TrendRules
-    from pipeline.trends.reading import Regions, Trending
+    from pipeline.trends.candidates import Candidates
+    from pipeline.trends.reading import MembersFound, Region, Trending
     from pipeline.trends.score import Scored
     from pipeline.trends.transitions import Transition
     from schemas.families import Families
@@ -138,9 +140,9 @@ class TrendScoring:
         ]
         if moved:
             self._send(moved)
-        self._insert("tally.trend_scores", window_s, rankings)
+        moment_ms = self._insert("tally.trend_scores", window_s, rankings)
         self._confirm_families([family for family, _ in rankings])
-        self._command(trend_sql.CONFIRM_WINDOW, window_s=window_s)
+        self._command(trend_sql.CONFIRM_WINDOW, window_s=window_s, moment_ms=moment_ms)
         trending = {place: one.trending for place, one in rankings.items() if one.trending}
         return trending, len(moved)
 
@@ -148,7 +150,8 @@ class TrendScoring:
         self, window_s: int, before_s: int, before: Trending, rules: CountingRules
     ) -> None:
         found = self._rankings(window_s, before_s, before, rules, provisional=True)
-        self._insert("tally.trend_provisional", window_s, dict(found))
+        moment_ms = self._insert("tally.trend_provisional", window_s, dict(found))
+        self._command(trend_sql.CONFIRM_OPEN, window_s=window_s, moment_ms=moment_ms)
 
     def _rankings(
         self,
@@ -160,37 +163,35 @@ class TrendScoring:
         provisional: bool = False,
     ) -> Iterator[tuple[tuple[str, str], Ranking]]:
         """The ranking of every region of every family, and of all regions together."""
-        families = self._reads.families(window_s, before_s, rules)
-        firsts_s = self._reads.first_s(list(families))
-        for family, regions in families.items():
-            gates = rules.families.get(family, rules.default).trends
-            if family not in firsts_s or not gates.enabled:
-                continue
-            kept_ms = self._retention.for_counter(f"{family}:").retention.minute_ms
-            one = _Family(family, regions, window_s, firsts_s[family], kept_ms, gates)
-            scored = one.scored(self._reads, before)
-            ranked: dict[str, Ranking] = {}
-            for region in (*regions.active, ALL_REGIONS):
-                among = {name: found.trending for name, found in ranked.items()}
-                ranked[region] = rank(
-                    scored[region],
-                    gates,
-                    before.get((family, region), {}),
-                    window_ms=window_s * 1000,
-                    provisional=provisional,
-                    regions=None
-                    if region != ALL_REGIONS
-                    else in_regions(scored[region].counters, among),
-                )
-            yield from (((family, region), found) for region, found in ranked.items())
+        families = [
+            family for family in self._families(window_s, before_s, rules) if family.gates.enabled
+        ]
+        matters = {name for family in families for name in family.that_matter(before)}
+        members = self._reads.members(window_s, sorted(matters))
+        for family in families:
+            yield from family.ranked(members, before, provisional=provisional)
+
+    def _families(self, window_s: int, before_s: int, rules: CountingRules) -> Iterator[_Family]:
+        found = self._reads.families(window_s, before_s, rules)
+        firsts_s = self._reads.first_s(list(found))
+        for name, first_s in firsts_s.items():
+            kept_ms = self._retention.for_counter(f"{name}:").retention.minute_ms
+            gates = rules.families.get(name, rules.default).trends
+            yield _Family(name, found[name], window_s, first_s, kept_ms, gates)
 
     def _insert(
         self, table: str, window_s: int, rankings: Mapping[tuple[str, str], Ranking]
-    ) -> None:
+    ) -> int:
+        """Returns the moment by which all rows of this ranking are known, in milliseconds."""
+        moment_ms = self._reads.now_ms()
         parts = [_rows(place, found, window_s, self._build) for place, found in rankings.items()]
         parts = [part for part in parts if part.num_rows]
         if parts:
-            self._client.insert_arrow(table, pa.concat_tables(parts), settings=_SETTINGS)
+            rows = pa.concat_tables(parts)
+            moments = pa.array(np.full(rows.num_rows, moment_ms)).cast(pa.timestamp("ms", "UTC"))
+            rows = rows.append_column("scored_at", moments)
+            self._client.insert_arrow(table, rows, settings=_SETTINGS)
+        return moment_ms
 
     def _confirm_families(self, families: Sequence[str]) -> None:
         if firsts_s := self._reads.first_s(sorted(set(families))):
@@ -206,38 +207,55 @@ class TrendScoring:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Family:
     """One family in one minute."""
 
     name: str
-    regions: Regions
+    regions: Mapping[str, Region]
     window_s: int
     first_s: int
     kept_ms: int | None
     gates: TrendRules
 
-    def scored(self, reads: TrendReads, before: Trending) -> dict[str, Scored]:
-        """Every active region, and `*`. Members are asked for where they may decide."""
+    @cached_property
+    def candidates(self) -> dict[str, Candidates]:
+        """Of every active region, and of `*` last."""
         counted = min((self.window_s - self.first_s) // MINUTE_S + 1, RECENT_MINUTES)
         days = known_days(self.window_s, self.first_s, self.kept_ms)
-        candidates = {
-            region: self.regions.candidates(region, max(counted, 1), days)
-            for region in (*self.regions.active, ALL_REGIONS)
-        }
-        scored = {region: score(one) for region, one in candidates.items()}
-        if not self.gates.by_members:
-            return scored
-        matters = {
-            name
-            for region, one in scored.items()
-            for name in _that_matter(one, self.gates, before.get((self.name, region), {}))
-        }
-        members = reads.members(self.window_s, sorted(matters))
         return {
-            region: score(replace(one, members=members_of(one, region, members)))
-            for region, one in candidates.items()
+            region: self.regions[region].candidates(max(counted, 1), days)
+            for region in self.regions
         }
+
+    def that_matter(self, before: Trending) -> set[str]:
+        """Of which counters it may decide who did it."""
+        if not self.gates.by_members:
+            return set()
+        return {
+            name
+            for region, one in self.candidates.items()
+            for name in _that_matter(score(one), self.gates, before.get((self.name, region), {}))
+        }
+
+    def ranked(
+        self, members: MembersFound, before: Trending, *, provisional: bool
+    ) -> Iterator[tuple[tuple[str, str], Ranking]]:
+        """The ranking of every region, and of `*` by who trends in them."""
+        trending: dict[str, dict[str, int]] = {}
+        for region, found in self.candidates.items():
+            who = members_of(found, region, members) if self.gates.by_members else None
+            one = replace(found, members=who)
+            ranking = rank(
+                score(one),
+                self.gates,
+                before.get((self.name, region), {}),
+                window_ms=self.window_s * 1000,
+                provisional=provisional,
+                regions=in_regions(one.counters, trending) if region == ALL_REGIONS else None,
+            )
+            trending[region] = ranking.trending
+            yield (self.name, region), ranking
 
 
 def _that_matter(scored: Scored, gates: TrendRules, before: Mapping[str, int]) -> set[str]:

@@ -26,7 +26,7 @@ SCORED = "SELECT toUnixTimestamp(max(window)) FROM tally.trend_windows WHERE bui
 
 BEFORE = (
     "SELECT toString(family), toString(region), counter, toUnixTimestamp(entered) "
-    "FROM tally.trend_scores FINAL WHERE build = {build:UInt32} "
+    "FROM tally.trend_rankings WHERE build = {build:UInt32} "
     f"AND window = {_WINDOW} AND entered IS NOT NULL"
 )
 
@@ -42,7 +42,7 @@ FIRST_WINDOWS = (
 )
 
 _TRENDING = (
-    "SELECT counter FROM tally.trend_scores FINAL WHERE build = {build:UInt32} "
+    "SELECT counter FROM tally.trend_rankings WHERE build = {build:UInt32} "
     "AND window = toDateTime({before_s:UInt32}, 'UTC') AND entered IS NOT NULL"
 )
 
@@ -97,7 +97,7 @@ _BUCKETS = (
     "SELECT group, counter, width, "
     "arrayJoin(tallyBuckets(counter, width, {rows:UInt8})) AS bucket FROM ("
     f"SELECT group, counter FROM ({_HEAVIEST} UNION DISTINCT SELECT toString(family) AS group, "
-    "counter FROM tally.trend_scores FINAL WHERE build = {build:UInt32} "
+    "counter FROM tally.trend_rankings WHERE build = {build:UInt32} "
     "AND window = toDateTime({before_s:UInt32}, 'UTC') AND entered IS NOT NULL)) AS named "
     "INNER JOIN (SELECT DISTINCT toString(family) AS group, width FROM tally.frequency_1m "
     f"WHERE build = {{build:UInt32}} AND {_TIMES}) AS made USING (group)"
@@ -140,7 +140,11 @@ CONFIRM_FAMILIES = (
     "{firsts_s:Array(UInt32)})) AS row)"
 )
 
+NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
+
+_MOMENT = "fromUnixTimestamp64Milli({moment_ms:Int64}, 'UTC')"
 CONFIRM_WINDOW = (
     "INSERT INTO tally.trend_windows (build, window, scored_at) "
-    f"SELECT {{build:UInt32}}, {_WINDOW}, now64(3)"
+    f"SELECT {{build:UInt32}}, {_WINDOW}, {_MOMENT}"
 )
+CONFIRM_OPEN = CONFIRM_WINDOW.replace("trend_windows", "trend_open")

@@ -6,17 +6,17 @@ Pure. All of it is absolute and merges in ClickHouse, so writing it twice change
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.cells import SLOT_MS
-from pipeline.dead_letters import DeadLetter
+from pipeline.dead_letters import VALUE_BYTES_MAX, DeadLetter
 from pipeline.distinct import SLOT
 from pipeline.writes.cell_rows import incarnate, timestamps_s
 from pipeline.writes.set_aside import REASON_CHARACTERS_MAX
@@ -58,13 +58,14 @@ class SummaryRows:
     def _letter(self, row: dict[str, Any], snapshot: ShardSnapshot, reason: str) -> DeadLetter:
         value = json.dumps({"table": self.table, **row}, default=_plain, ensure_ascii=False)
         encoded = value.encode()
+        place = zlib.crc32(encoded)
         return DeadLetter(
             snapshot.shard.partition,
             snapshot.position - 1,
-            -1 - crc32(encoded) % 2**31,
+            -1 - place % 2**31,
             snapshot.log_ms,
             f"ClickHouse refused this row of {self.table}: {reason[:REASON_CHARACTERS_MAX]}",
-            encoded,
+            encoded[:VALUE_BYTES_MAX],
             len(encoded),
         )
 

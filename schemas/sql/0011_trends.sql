@@ -69,6 +69,27 @@ ORDER BY (build, family, region, counter)
 TTL toDateTime(scored_at) + INTERVAL 1 HOUR
 COMMENT 'What trends in the minute that is not over. For people: trending_now';
 
+-- When the minute that is not over was last looked at, whether or not anything trends in it.
+CREATE TABLE IF NOT EXISTS tally.trend_open
+(
+    build     UInt32 COMMENT 'Which counting of the log this is',
+    window    DateTime('UTC') COMMENT 'The minute',
+    scored_at DateTime64(3, 'UTC') COMMENT 'When, by ClickHouse''s clock'
+)
+ENGINE = ReplacingMergeTree(scored_at)
+ORDER BY build
+COMMENT 'The last look at the minute that is not over';
+
+-- Two leaders, or one before and after the rules changed, may have scored a minute: the ranking of the
+-- pass that confirmed it last is the one that counts.
+CREATE OR REPLACE VIEW tally.trend_rankings
+AS SELECT
+    build, family, region, window, rank, counter, observed, expected, score, kind, horizon_minutes, entered
+FROM tally.trend_scores FINAL
+WHERE (build, window, scored_at) IN
+    (SELECT build, window, max(scored_at) FROM tally.trend_windows GROUP BY build, window)
+COMMENT 'One ranking of each minute that was scored. For people: trending';
+
 CREATE OR REPLACE VIEW tally.trending
 (
     family LowCardinality(String) COMMENT 'The part of the counter before the first colon',
@@ -85,7 +106,7 @@ CREATE OR REPLACE VIEW tally.trending
 )
 AS SELECT
     family, region, rank, counter, observed, expected, score, kind, horizon_minutes, entered, window
-FROM tally.trend_scores FINAL
+FROM tally.trend_rankings
 WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
     AND window = (
         SELECT max(window) FROM tally.trend_windows
@@ -112,7 +133,7 @@ AS SELECT
     family, region, rank, counter, observed, expected, score, kind, horizon_minutes, entered, window
 FROM tally.trend_provisional FINAL
 WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
-    AND (build, scored_at) IN (SELECT build, max(scored_at) FROM tally.trend_provisional GROUP BY build)
+    AND (build, scored_at) IN (SELECT build, max(scored_at) FROM tally.trend_open GROUP BY build)
     AND window > (
         SELECT max(window) FROM tally.trend_windows
         WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)

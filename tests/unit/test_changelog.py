@@ -154,7 +154,7 @@ def test_cells_of_older_incarnations_are_unneeded() -> None:
 
 def place_keys(*places: tuple[str, int, int, int], suffix: tuple[object, ...]) -> list[bytes]:
     """Keys of ids or refused places as the changelog's description has them."""
-    return [msgspec.msgpack.encode((1, *place, *suffix)) for place in places]
+    return [msgspec.msgpack.encode((2, *place, *suffix)) for place in places]
 
 
 def counted_with_ids(position_: int, limit: int, incarnation: int) -> list[ChangelogRecord]:

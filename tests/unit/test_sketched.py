@@ -235,3 +235,23 @@ def test_what_changes_while_a_snapshot_is_written_stays_dirty() -> None:
     checkpoint.confirm()
     assert {of.region for of in sketches.snapshot("flush").changes} == {"eu", ALL_REGIONS}
     assert {one.of.region for one in sketches.snapshot("checkpoint").values} == {"eu", ALL_REGIONS}
+
+
+def test_windows_past_their_bound_are_counted_in_their_day_of_the_unknown_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sketched, "SKETCHES_MAX", 2)
+    day = SLOT // DAY_MS * DAY_MS
+    places = [("x", 0), ("y", 1), ("x", 1), ("x", 0), ("z", 2)]
+    rows = [("tag:a", name, SLOT - age * MINUTE_MS, 1, i) for i, (name, age) in enumerate(places)]
+    whole = counted(absorbed(rows, []))
+    for cuts in ([], [1, 2, 3]):
+        sketches = absorbed(rows, cuts)
+        added = {of[1:]: one.added for of, one in sketches.states().items() if of.window_ms}
+        assert added == {("x", SLOT): 2, ("y", SLOT - MINUTE_MS): 1, ("", day): 2}
+        assert counted(sketches) == whole
+    recovered = SlotSketches(SLOT)
+    for value in absorbed(rows, []).snapshot("checkpoint").values:
+        recovered.restore(value, change=1, position=1)
+    recovered.absorb(table(rows[1:]), 2, RULES)
+    assert counted(recovered) == whole

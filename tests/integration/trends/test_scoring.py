@@ -11,6 +11,7 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import TryAgainError
 from pipeline.rules import CountingRules, FamilyRules, TrendRules
+from pipeline.trends import reading
 from pipeline.trends.scoring import TrendScoring, TrendsScored
 from pipeline.trends.transitions import Transition
 from schemas.families import Families, parse_families
@@ -336,3 +337,50 @@ def test_scores_go_with_the_hours_of_their_day_and_members_with_its_minutes(tren
             site.roll_up(SHARDS, families)
         tables = ("trend_members", "trend_scores")
         assert {table for table in tables if site.partitions_of(table)} == left
+
+
+def test_of_two_rankings_of_a_minute_the_last_that_was_confirmed_counts(trends: Trends) -> None:
+    trends.run()
+    burst(trends.site, 1)
+    trends.run()
+    assert list(trends.trending()) == ["tag:burst"]
+    trends.site.client.command(
+        f"ALTER TABLE tally.trend_windows DELETE WHERE window = toDateTime({W_S + MINUTE_S}) "
+        "SETTINGS mutations_sync = 1"
+    )
+    strict = CountingRules(5, FamilyRules(trends=TrendRules(min_score=1e6, k=1)))
+    assert trends.run(strict).windows == 1
+    ranks = trends.site.rows("SELECT rank FROM tally.trending WHERE region = '*'")
+        "SELECT rank FROM tally.trending WHERE family = 'tag' AND region = '*'"
+    )
+    assert ranks == [(1,)]
+    assert trends.trending() == {}
+
+
+def test_a_look_at_the_open_minute_that_finds_nobody_replaces_the_last_one(trends: Trends) -> None:
+    trends.run()
+    trends.site.flush(minute(W_S + 2 * MINUTE_S, {"burst": 900}))
+    trends.run()
+    assert list(trends.trending(view="trending_now")) == ["tag:burst"]
+    off = CountingRules(6, FamilyRules(trends=TrendRules(enabled=False)))
+    trends.run(off)
+    assert trends.site.rows("SELECT * FROM tally.trending_now") == []
+
+
+def test_regions_past_a_bound_count_only_in_all_of_them(
+    trends: Trends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "REGIONS_MAX", 1)
+    trends.run()
+    site = trends.site
+    window_s = W_S + MINUTE_S
+    cells = minute(window_s, {**background(window_s), "burst": 300})
+    site.flush([*cells, (Cell("tag:burst", "eu", window_s, window_s, 1), 5, 0)])
+    advance(site, 1)
+    trends.run(CountingRules(3, FamilyRules(trends=TrendRules(min_count=50, min_regions=1))))
+    [(found,)] = site.rows("SELECT arraySort(groupUniqArray(region)) FROM tally.trending")
+    assert found == ["*", "eu"]
+    [(observed,)] = site.rows(
+        "SELECT observed FROM tally.trending WHERE region = '*' AND counter = 'tag:burst'"
+    )
+    assert observed == 605
