@@ -351,8 +351,6 @@ def test_of_two_rankings_of_a_minute_the_last_that_was_confirmed_counts(trends: 
     strict = CountingRules(5, FamilyRules(trends=TrendRules(min_score=1e6, k=1)))
     assert trends.run(strict).windows == 1
     ranks = trends.site.rows("SELECT rank FROM tally.trending WHERE region = '*'")
-        "SELECT rank FROM tally.trending WHERE family = 'tag' AND region = '*'"
-    )
     assert ranks == [(1,)]
     assert trends.trending() == {}
 
