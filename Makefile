@@ -3,6 +3,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# How many tests run at once. Most of them wait for other processes, so two keep two cores busy.
+PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint types prove bench kafka lock clean
@@ -26,8 +28,8 @@ demo: install ## Run everything on this machine with a synthetic stream and a li
 	@$(BIN)/tally demo
 
 test: install ## Run the tests: fast ones first, short forms of the long ones
-	$(BIN)/pytest tests/unit tests/property tests/simulation
-	$(BIN)/pytest tests/integration
+	$(BIN)/pytest -n $(PROCESSES) tests/unit tests/property tests/simulation
+	$(BIN)/pytest -n $(PROCESSES) tests/integration
 
 check: lint types test ## What CI runs: ruff, mypy, make test
 

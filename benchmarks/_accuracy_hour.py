@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 EVENTS = 5_000_000
 SHARDS = 8
 MINUTES = 60
-ERRORS = (0.002, 0.001, 0.0005)
+ERRORS = (0.002, 0.001, 0.0005, 0.0002)
+RULES_ERROR_MIN = 0.0005
+"""The least that the rules of a family take; the one below shows what would be needed."""
+
 CAPACITY = Sketch().keys
 
 

@@ -100,7 +100,7 @@ sketches without servers: {hour.EVENTS:,} events in an hour, each counter on one
 shards. Each shard names its {hour.CAPACITY:,} heaviest counters of each minute
 (`keys = {hour.CAPACITY}`, the default); the buckets of all shards and minutes are added up; up to
 {CANDIDATES_MAX:,} names are ranked by what their buckets say. The default is
-`error = {Sketch().error}`; the rules take {min(hour.ERRORS)} at least.
+`error = {Sketch().error}`; the rules take {hour.RULES_ERROR_MIN} at least.
 
 `has a name`: how many of the true {keys.TOP} are among the names at all, in the worst seed.
 `by weight`: the mean recall if names were ranked by what the summaries know of them for certain,
@@ -114,7 +114,7 @@ A recall of {keys.RECALL} is reached
 
 Where it is not, the names are there, so more `keys` do not help: near rank {keys.TOP} counters
 differ by less than what others put into their buckets, the more so the flatter the counts are. A
-smaller `error` helps; it takes [memory](frequency.md#memory) in proportion.
+smaller `error` helps; half of it takes twice the [memory](frequency.md#memory).
 """
 
 

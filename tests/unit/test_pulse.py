@@ -46,6 +46,7 @@ class Servers:
         return self.refused
 
     async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
+        assert all(not snapshot.sketches for snapshot in snapshots)
         return []
 
     async def write_positions(self, positions: Sequence[Position]) -> None:

@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from pipeline.writes.set_aside import CELLS_MAX, FORGET_AFTER_WRITES, SetAside, cell_letters
 from pipeline.writes.cell_rows import cell_rows
+from pipeline.writes.set_aside import CELLS_MAX, FORGET_AFTER_WRITES, SetAside, cell_letters
 from tests.unit.test_sink import SLOT, shard
 
 

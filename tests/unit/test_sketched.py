@@ -73,9 +73,7 @@ def group_of(counter: str) -> str:
     return "tag" if counter.startswith("tag:") else ""
 
 
-def test_every_region_and_window_has_a_count_min_that_is_never_below_the_truth() -> (
-    None
-):
+def test_every_region_and_window_has_a_count_min_that_is_never_below_the_truth() -> None:
     rows, truth = some_rows(), defaultdict(Counter)
     for counter, region, at_ms, delta, _ in rows:
         key = (group_of(counter), region, at_ms - at_ms % MINUTE_MS)

@@ -12,7 +12,7 @@ from tests.integration.clickhouse.process import ClickHouse
 _numbers = count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
     with ClickHouse(tmp_path_factory.mktemp("clickhouse")) as process:
         yield process

@@ -17,7 +17,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(
-    scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
+    scope="package", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
 )
 def shared_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

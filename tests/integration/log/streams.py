@@ -75,18 +75,18 @@ class Stream:
         self.offsets.append(offset_of(message))
 
     def wait_for_more(self, count: int) -> None:
-        """Block until `count` more records are acknowledged; fail after 40 s."""
-        goal, deadline_s = len(self.numbers) + count, time.monotonic() + 40
+        """Block until `count` more records are acknowledged; fail after 90 s."""
+        goal, deadline_s = len(self.numbers) + count, time.monotonic() + 90
         while len(self.numbers) < goal:
             assert time.monotonic() < deadline_s, f"{len(self.numbers)} of {goal}"
             assert self.errors == []
             time.sleep(0.02)
 
     def finish(self) -> None:
-        """End, and wait until every record that was sent is acknowledged; fail after 40 s."""
+        """End, and wait until every record that was sent is acknowledged; fail after 90 s."""
         self._ending.set()
         self._thread.join(TIMEOUT_S)
-        assert self._producer.flush(40) == 0
+        assert self._producer.flush(90) == 0
         assert self.errors == []
         assert len(self.numbers) == self.sent
 

@@ -10,7 +10,7 @@ from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import Site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
     with ClickHouse(tmp_path_factory.mktemp("clickhouse")) as process:
         yield process

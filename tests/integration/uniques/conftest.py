@@ -20,7 +20,7 @@ from tests.integration.uniques.members import (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
     with ClickHouse(tmp_path_factory.mktemp("clickhouse")) as process:
         yield process

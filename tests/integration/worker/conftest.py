@@ -20,7 +20,7 @@ OUTCOME_TIMEOUT_S = 1800
 
 
 @pytest.fixture(
-    scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
+    scope="package", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
 )
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -32,13 +32,13 @@ def site(
         yield shared
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def seed() -> int:
     """A new seed each time."""
     return random.SystemRandom().randrange(1 << 32)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(
     request: pytest.FixtureRequest, site: Site, seed: int
 ) -> Iterator[Mapping[Scenario, "Future[None]"]]:

@@ -23,8 +23,8 @@ from tests.kit.kafka import RealKafka
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally, tally_on
 
-READY_TIMEOUT_S = 90
-SETTLE_TIMEOUT_S = 60
+READY_TIMEOUT_S = 180
+SETTLE_TIMEOUT_S = 120
 POLL_S = 0.1
 """Scenarios wait side by side in one process: asking more often would cost the workers time."""
 

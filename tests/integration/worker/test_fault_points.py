@@ -10,7 +10,7 @@ from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Stream
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 # The count chooses a later occasion than the first, so that the worker has counted by then. The
 # changelog's point is passed once for each partition, so its count falls between two of them.
@@ -73,7 +73,7 @@ def dies_with_work(fault: str, site: Site, build: int, survivor_id: str) -> None
     """Start a worker that dies at a point, with partitions of its own and cells at stake."""
     before = set(members(site.kafka, build))
     faulty = site.start_worker(build, fault=fault)
-    assert faulty.wait(timeout_s=90) == DIED, faulty.output()
+    assert faulty.wait(timeout_s=180) == DIED, faulty.output()
     found = members(site.kafka, build)
     [dead_id] = found.keys() - before - {survivor_id}
     assert found[dead_id]

@@ -9,7 +9,7 @@ from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Stream
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 DECLARED_BUILD = 1
 """The build that the views read, so that this scenario compares what people see."""

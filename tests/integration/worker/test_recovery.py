@@ -19,7 +19,7 @@ from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Sender
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 CELLS = 4_000
 

@@ -8,7 +8,7 @@ from benchmarks.restart import Place, measure
 from tests.integration.worker.scenarios import proved_by
 from tests.integration.worker.site import Site
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 CELLS = 20_000
 

@@ -23,7 +23,7 @@ from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import wait_until
 from tests.kit.tally import TALLY
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 FAMILY = "trimmed"
 BUILD = 1

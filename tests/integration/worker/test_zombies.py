@@ -11,7 +11,7 @@ from tests.integration.worker.site import POLL_S, READY_TIMEOUT_S, Site, Worker
 from tests.integration.worker.stream import Stream
 from tests.kit.processes import wait_until
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all scenarios
+pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 
 def one_zombie(site: Site, seed: int) -> None:

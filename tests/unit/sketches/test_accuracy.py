@@ -13,11 +13,12 @@ from benchmarks._accuracy_distinct import (
     measure_distinct,
     members_of,
 )
-from benchmarks._accuracy_hour import measure_hour
+from benchmarks._accuracy_hour import RULES_ERROR_MIN, HourTrial, measure_hour
 from benchmarks._accuracy_keys import Stream, measure_frequency, measure_heavy, recall
 from benchmarks._accuracy_page import page
 from benchmarks._accuracy_plot import plot
-from benchmarks._accuracy_tables import Trials, broken_promises, joined
+from benchmarks._accuracy_tables import Trials, broken_promises, hour_reach, hour_table, joined
+from schemas.rules import Sketch
 
 SEEDS = (1, 2)
 SIZES = (1, 10, 100, 1000, 10_000)
@@ -118,3 +119,24 @@ def test_the_plot_has_a_dot_for_every_seed_and_the_page_a_row_for_every_size(
     text = page(trials, len(SEEDS))
     assert text.count("| 10,000 |") == 3
     assert "Every promise was kept." in text
+
+
+def test_a_recall_is_rounded_down_and_reached_only_if_it_is() -> None:
+    trials = [
+        HourTrial(0.8, error, named=1.0, weighed=1.0, ranked=ranked)
+        for error, found in ((0.001, (0.99, 0.97)), (0.002, (0.98, 0.979)))
+        for ranked in found
+    ]
+    assert hour_table(Trials([], [], [], trials)).splitlines()[2:] == [
+        "| 0.8 | 0.001 | 1.000 | 1.000 | 0.980 | **0.970** |",
+        "| 0.8 | 0.002 | 1.000 | 1.000 | **0.979** | **0.979** |",
+    ]
+    assert hour_reach(Trials([], [], [], trials)) == [
+        "Zipf 0.8: on average at `error = 0.001`, with every seed at none of these errors"
+    ]
+
+
+def test_the_least_error_is_that_of_the_rules() -> None:
+    assert Sketch(error=RULES_ERROR_MIN).error == RULES_ERROR_MIN
+    with pytest.raises(ValueError, match="greater than or equal to"):
+        Sketch(error=RULES_ERROR_MIN * 0.99)
