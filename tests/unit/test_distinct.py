@@ -56,6 +56,10 @@ def table(rows: list[Row]) -> pa.Table:
     )
 
 
+def nothing() -> Registers:
+    return defaultdict(dict)
+
+
 def taken(shard: ShardDistinct, into: Registers) -> list[RegistersOf]:
     """Write what waits, and merge it by max, as ClickHouse does."""
     snapshot = shard.snapshot()
@@ -87,7 +91,7 @@ def some_rows(count: int, seed: int = 1) -> list[Row]:
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
 def test_registers_are_those_of_the_set_of_members_however_rows_are_cut(cut: int) -> None:
-    rows, shard, stored = some_rows(1000), ShardDistinct(), defaultdict(dict)
+    rows, shard, stored = some_rows(1000), ShardDistinct(), nothing()
     for start in range(0, len(rows), cut):
         shard.absorb(table(rows[start : start + cut]), T0, RULES)
         if start % 3 == 0:
@@ -98,7 +102,7 @@ def test_registers_are_those_of_the_set_of_members_however_rows_are_cut(cut: int
 
 
 def test_only_registers_that_rose_since_are_written_and_those_not_confirmed_again() -> None:
-    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard, stored = ShardDistinct(), nothing()
     shard.absorb(table([("a:x", "", T0, "ann")]), T0, RULES)
     shard.snapshot()  # Never confirmed: the write failed.
     assert taken(shard, stored) == [RegistersOf("a:x", "", T0, DAY, 4, ("1h", "1d"))]
@@ -107,7 +111,7 @@ def test_only_registers_that_rose_since_are_written_and_those_not_confirmed_agai
 
 
 def test_what_rises_while_a_snapshot_is_written_is_written_by_the_next() -> None:
-    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard, stored = ShardDistinct(), nothing()
     shard.absorb(table([("a:x", "", T0, "ann")]), T0, RULES)
     snapshot = shard.snapshot()
     shard.absorb(table([("a:x", "", T0, "bob"), ("a:y", "", T0, "bob")]), T0, RULES)
@@ -119,7 +123,7 @@ def test_what_is_known_is_forgotten_past_its_bound_and_costs_only_a_repeated_wri
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(distinct, "KNOWN_ROWS_MAX", 5)
-    rows, shard, stored = some_rows(600), ShardDistinct(), defaultdict(dict)
+    rows, shard, stored = some_rows(600), ShardDistinct(), nothing()
     for start in range(0, 600, 50):
         shard.absorb(table(rows[start : start + 50]), T0, RULES)
         if start % 100:
@@ -131,14 +135,14 @@ def test_what_is_known_is_forgotten_past_its_bound_and_costs_only_a_repeated_wri
 
 
 def test_a_window_that_is_counted_on_two_days_of_log_time_is_written_under_both() -> None:
-    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard, stored = ShardDistinct(), nothing()
     for slot_ms in (T0, T0 + DAY_MS):
         shard.absorb(table([("a:x", "", T0, "ann")]), slot_ms, RULES)
     assert [of.day for of in taken(shard, stored)] == [DAY, DAY + 1]
 
 
 def test_trends_get_registers_of_the_minute_of_log_time_whenever_it_happened() -> None:
-    shard, stored = ShardDistinct(), defaultdict(dict)
+    shard, stored = ShardDistinct(), nothing()
     rows: list[Row] = [("trend:x", "eu", T0 - age_ms, "ann") for age_ms in (0, HOUR_MS)]
     shard.absorb(table(rows), T0, RULES)
     assert taken(shard, stored) == [

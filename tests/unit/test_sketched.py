@@ -74,7 +74,8 @@ def group_of(counter: str) -> str:
 
 
 def test_every_region_and_window_has_a_count_min_that_is_never_below_the_truth() -> None:
-    rows, truth = some_rows(), defaultdict(Counter)
+    rows = some_rows()
+    truth: dict[tuple[object, ...], Counter[tuple[str, bool]]] = defaultdict(Counter)
     for counter, region, at_ms, delta, _ in rows:
         key = (group_of(counter), region, at_ms - at_ms % MINUTE_MS)
         truth[key][counter, delta > 0] += abs(delta)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pipeline.reads.reads import Reads
-from pipeline.reads.spans import FOREVER_MS, GRAIN_MS, LIFE, Piece, Plan, Span, plan, sure_since
+from pipeline.reads.spans import FOREVER_MS, LIFE, Piece, Plan, Span, plan, sure_since
 from pipeline.reads.sums import ATTEMPTS_MAX, read_sums
 from pipeline.reads.taking import Values, Window, remarks, take, total
-from schemas.rules import Grain
+from schemas.rules import GRAIN_MS, Grain
 
 MINUTE, HOUR, DAY = GRAIN_MS["1m"], GRAIN_MS["1h"], GRAIN_MS["1d"]
 NOW = int(datetime(2026, 11, 16, 8, 20, 30, tzinfo=UTC).timestamp()) * 1000
