@@ -75,18 +75,18 @@ def group_of(counter: str) -> str:
 
 def test_every_region_and_window_has_a_count_min_that_is_never_below_the_truth() -> None:
     rows = some_rows()
-    truth: dict[tuple[object, ...], Counter[tuple[str, bool]]] = defaultdict(Counter)
+    truth: dict[SketchOf, Counter[tuple[str, bool]]] = defaultdict(Counter)
     for counter, region, at_ms, delta, _ in rows:
-        key = (group_of(counter), region, at_ms - at_ms % MINUTE_MS)
+        key = SketchOf(group_of(counter), region, at_ms - at_ms % MINUTE_MS)
         truth[key][counter, delta > 0] += abs(delta)
     states = absorbed(rows, []).states()
     found = {of: one for of, one in states.items() if isinstance(one, Frequency)}
-    assert set(found) == {SketchOf(*key) for key in truth}
+    assert set(found) == set(truth)
     for of, one in found.items():
-        added = {name: n for (name, is_added), n in truth[tuple(of)].items() if is_added}
+        added = {name: n for (name, is_added), n in truth[of].items() if is_added}
         assert one.added == sum(added.values())
         for name, amount in added.items():
-            removed = truth[tuple(of)][name, False]
+            removed = truth[of][name, False]
             assert one.estimate(name).high >= amount - removed
 
 
