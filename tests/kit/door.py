@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.kit.processes import Process
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 
 
 class Door:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.kit.processes import Process
 
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
 
 
 class EmbeddedLog:

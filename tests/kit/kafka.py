@@ -15,7 +15,7 @@ from tests.kit.kafka_jars import KAFKA_VERSION, fetch_jars, have_jars, jars_dir
 from tests.kit.processes import Process, free_port
 
 HOST = "127.0.0.1"
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 40
 # A fixed id: every node is a cluster of its own, on ports of its own, so ids cannot be mixed up.
 CLUSTER_ID = "dGFsbHktdGVzdC1rYWZrYQ"

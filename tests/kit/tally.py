@@ -16,7 +16,7 @@ from tests.kit.door import Door
 from tests.kit.processes import Process, wait_until
 
 TALLY = (sys.executable, "-m", "pipeline.cli")
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
 
-START_WITHIN_S = 30.0
+START_WITHIN_S = 60.0
 STOP_WITHIN_S = 20.0
 
 

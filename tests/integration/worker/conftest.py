@@ -1,7 +1,7 @@
 """Real workers, killed and frozen, on the embedded log and on a real Apache Kafka.
 
-Scenarios wait for time-outs far more than they compute, so those of all selected tests run side by
-side on one broker, each in a thread and in a build of its own; a test then asks for its outcome.
+Scenarios wait for time-outs more than they compute, so those of all selected tests run some at a
+time on one broker, each in a thread and in a build of its own; a test then asks for its outcome.
 """
 
 import random
@@ -14,6 +14,9 @@ import pytest
 from tests.integration.worker.scenarios import Scenario, scenario_of
 from tests.integration.worker.site import Site, fresh_site
 from tests.kit.kafka import require_kafka
+
+AT_ONCE = 4
+"""How many scenarios run at a time; with more, their servers wait for the cores in a long queue."""
 
 OUTCOME_TIMEOUT_S = 1800
 """Longer than any test's own time-out, which is the one that holds."""
@@ -42,12 +45,13 @@ def seed() -> int:
 def running(
     request: pytest.FixtureRequest, site: Site, seed: int
 ) -> Iterator[Mapping[Scenario, "Future[None]"]]:
-    """The scenarios of all selected tests, started at once."""
+    """The scenarios of all selected tests, in the tests' order."""
     functions = [
         item.function for item in request.session.items if isinstance(item, pytest.Function)
     ]
-    scenarios = {found for function in functions if (found := scenario_of(function)) is not None}
-    with ThreadPoolExecutor(max_workers=max(1, len(scenarios))) as threads:
+    found = [scenario_of(function) for function in functions]
+    scenarios = [scenario for scenario in dict.fromkeys(found) if scenario is not None]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
         yield {scenario: threads.submit(scenario, site, seed) for scenario in scenarios}
 
 

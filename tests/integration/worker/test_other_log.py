@@ -117,7 +117,7 @@ def fill_up(sender: Sender, messages: Messages, site: Site, ends: list[int]) -> 
 def refuse(site: Site, build: int, why: str) -> None:
     """The build's next worker must end with exit code 1 and say why and what to do."""
     worker = site.start_worker(build)
-    assert worker.wait(timeout_s=60) == 1, worker.output()
+    assert worker.wait(timeout_s=120) == 1, worker.output()
     output = worker.output()
     assert why in output, output
     assert "tally accept-log" in output, output
@@ -128,7 +128,7 @@ def accept(site: Site, build: int) -> None:
     env = {**site.tally.env, "TALLY_BUILD": str(build)}
     path = site.folder / f"accept-{build}.txt"
     with Process([*TALLY, "accept-log"], output_path=path, env=env) as command:
-        assert command.wait(timeout_s=60) == 0, command.output()
+        assert command.wait(timeout_s=120) == 0, command.output()
         assert command.output().count("it is another log: ") == PARTITIONS, command.output()
 
 

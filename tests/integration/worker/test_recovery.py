@@ -57,7 +57,7 @@ def lose_the_changelog(site: Site, seed: int) -> None:
     delete_records(site.kafka, changelog_of(build))
     send_to_many("lost-changelog", 1, at_ms, sender)
     refusing = site.start_worker(build)
-    assert refusing.wait(timeout_s=60) == 1, refusing.output()
+    assert refusing.wait(timeout_s=120) == 1, refusing.output()
     assert "position record" in refusing.output()
     assert site.counts(build, "lost-changelog") == before
 
