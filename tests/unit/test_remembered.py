@@ -110,5 +110,5 @@ def test_when_the_memory_is_full_older_letters_are_too_old(monkeypatch: pytest.M
 
 
 def test_a_changelog_of_another_format_is_refused() -> None:
-    with pytest.raises(OperatorError, match="format 2"):
-        read([(_encode((2, "cell")), b"")])
+    with pytest.raises(OperatorError, match="format 1"):
+        read([(_encode((1, "cell")), b"")])
