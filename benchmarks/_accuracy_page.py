@@ -99,16 +99,17 @@ What `tally top` does for a [sketched family](sketched-families.md), computed he
 sketches without servers: {hour.EVENTS:,} events in an hour, each counter on one of {hour.SHARDS}
 shards. Each shard names its {hour.CAPACITY:,} heaviest counters of each minute
 (`keys = {hour.CAPACITY}`, the default); the buckets of all shards and minutes are added up; up to
-{CANDIDATES_MAX:,} names are ranked by what their buckets say. The default is
+{CANDIDATES_MAX:,} names are ranked. The default is
 `error = {Sketch().error}`; the rules take {hour.RULES_ERROR_MIN} at least.
 
 `has a name`: how many of the true {keys.TOP} are among the names at all, in the worst seed.
-`by weight`: the mean recall if names were ranked by what the summaries know of them for certain,
-which the pipeline does not do. `recall` and `least`: as it does rank, the mean and the worst seed.
+`by weight`: the mean recall of what `tally top` does for up to three hours, which is to rank names by
+what the summaries know of them for certain. `recall` and `least`: by what their buckets say, which is
+how longer times are ranked, and families with removals; the mean and the worst seed.
 
 {tables.hour_table(trials)}
 
-A recall of {keys.RECALL} is reached
+By buckets, a recall of {keys.RECALL} is reached
 
 {_list(tables.hour_reach(trials))}
 

@@ -29,6 +29,11 @@ class Bounds:
     low: int = 0
     high: int = 0
 
+    @property
+    def both(self) -> tuple[int, int]:
+        """The lower and the upper bound."""
+        return self.low, self.high
+
     def __add__(self, other: Bounds) -> Bounds:
         return Bounds(self.value + other.value, self.low + other.low, self.high + other.high)
 

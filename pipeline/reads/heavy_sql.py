@@ -68,3 +68,24 @@ def candidates(span: Span, *, lateness_ms: int, open_s: int, region: str | None)
         "WHERE startsWith(counter, concat({family:String}, ':')) GROUP BY counter "
         f"ORDER BY max({on_time}) DESC, sum(weight) DESC, counter LIMIT {CANDIDATES_MAX}"
     )
+
+
+def weights(span: Span, *, region: str | None) -> str | None:
+    """What was added to each of the heaviest, for certain, in the minutes of log time of a span.
+
+    None for a span of more than some hours. Where nothing came late, it is nearer to the truth than
+    an estimate, which takes others' increments for a counter's own.
+    """
+    if span.until_ms - span.since_ms > _MINUTES_UP_TO_MS:
+        return None
+    where = f"{BUILD} AND family IN {{groups:Array(String)}} AND region = " + (
+        "'*'" if region is None else "{region:String}"
+    )
+    return (
+        "SELECT known.1 AS counter, sum(known.2::Int128) FROM ("
+        "SELECT argMax(arrayZip(counters, counts), through) AS pairs FROM tally.heavy_1m "
+        f"WHERE {where} AND slot >= toDateTime({span.since_ms // 1000}, 'UTC') "
+        f"AND toUnixTimestamp(slot) < {-(-span.until_ms // 1000)} "
+        "GROUP BY family, region, slot, replica, shard) ARRAY JOIN pairs AS known "
+        "WHERE startsWith(counter, concat({family:String}, ':')) GROUP BY counter"
+    )

@@ -84,12 +84,7 @@ class SketchedSource:
 
     def _names(self, scope: Scope) -> _Names:
         rules = current_rules(self._reads) or CountingRules()
-        bound: dict[str, Any] = {
-            "groups": sorted({sketch.family for sketch in self._sketches}),
-            "family": scope.family,
-        }
-        if scope.region is not None:
-            bound["region"] = scope.region
+        bound = self._bound(scope)
         query = heavy_sql.candidates(
             _span(scope, self._reads.now_ms()),
             lateness_ms=rules.of(f"{scope.family}:").lateness_ms,
@@ -98,8 +93,16 @@ class SketchedSource:
         )
         return _Names(query, bound, [str(name) for (name,) in self._reads.rows(query, bound)])
 
+    def _bound(self, scope: Scope) -> dict[str, Any]:
+        bound: dict[str, Any] = {
+            "groups": sorted({sketch.family for sketch in self._sketches}),
+            "family": scope.family,
+        }
+        return bound if scope.region is None else {**bound, "region": scope.region}
+
     def _rows(self, scope: Scope, counters: list[str], cells: Mapping[str, int]) -> list[Row]:
         bounds = [Bounds(*[cells.get(counter, 0)] * 3) for counter in counters]
+        removed = 0
         for sketch in self._sketches:
             buckets = self._whole(scope, sketch)
             first = [buckets[place] for place in buckets if place < sketch.width]
@@ -107,10 +110,20 @@ class SketchedSource:
             places = buckets_of(counters, sketch.width)
             more = estimating.estimate(sketch.width, places, buckets, total)
             bounds = [one + other for one, other in zip(bounds, more, strict=True)]
+            removed += total[1]
+        weights = {} if removed else self._weights(scope)
         return [
-            Row(counter, known.value, known.low, known.high)
+            Row(counter, _nearer(known, cells.get(counter, 0), weights.get(counter)), *known.both)
             for counter, known in zip(counters, bounds, strict=True)
         ]
+
+    def _weights(self, scope: Scope) -> dict[str, int]:
+        """What the heaviest have for certain, where that can be told of the time asked for."""
+        query = heavy_sql.weights(_span(scope, self._reads.now_ms()), region=scope.region)
+        if query is None:
+            return {}
+        rows = self._reads.rows(query, self._bound(scope))
+        return {str(counter): int(weight) for counter, weight in rows}
 
     def _whole(self, scope: Scope, sketch: Sketch) -> dict[int, Amounts]:
         bound: dict[str, Any] = {
@@ -123,6 +136,11 @@ class SketchedSource:
         query = frequency_sql.whole(in_hours(scope.pieces), scope.region)
         rows = self._reads.rows(query, bound)
         return {int(bucket): (int(p), int(n)) for bucket, p, n in rows}
+
+
+def _nearer(known: Bounds, cells: int, weight: int | None) -> int:
+    """What a counter is ranked by: its weight beside its cells where it has one, within bounds."""
+    return known.value if not weight else min(max(cells + weight, known.low), known.high)
 
 
 def _span(scope: Scope, now_ms: int) -> Span:

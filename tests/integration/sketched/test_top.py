@@ -156,3 +156,18 @@ def test_a_counter_of_an_old_day_is_found_when_only_days_are_left(site: Site) ->
     assert site.rows("SELECT count() FROM tally.heavy_1h WHERE counter = 'views:old'") == [(0,)]
     found = top(reads_of(site), "views", Period(grain="1d", at_ms=old_s * 1000)).top
     assert shown(found) == [(9, "views:old")]
+
+
+def test_the_heaviest_are_ranked_by_what_they_have_for_certain(site: Site) -> None:
+    """With so coarse a Count-Min, estimates alone would rank by who shares buckets with whom."""
+    sketched = Sketched(site, error=0.05)
+    names = [f"views:{number:03}" for number in range(300)]
+    rows = [
+        Increment(name, NOW_S - 60 - number % 40 * MINUTE_S, 600 - number, "eu")
+        for number, name in enumerate(names)
+    ]
+    sketched.count("views", rows)
+    flushed(site)
+    found = top(reads_of(site), "views", HOUR, k=100).top
+    assert shown(found) == truth(sketched, NOW_S + 1 - HOUR_S)[:100]
+    assert all(row.error > 0 for row in found)  # What is promised of them stays honest.
