@@ -103,9 +103,9 @@ shards. Each shard names its {hour.CAPACITY:,} heaviest counters of each minute
 `error = {Sketch().error}`; the rules take {hour.RULES_ERROR_MIN} at least.
 
 `has a name`: how many of the true {keys.TOP} are among the names at all, in the worst seed.
-`by weight`: the mean recall of what `tally top` does for up to three hours, which is to rank names by
-what the summaries know of them for certain. `recall` and `least`: by what their buckets say, which is
-how longer times are ranked, and families with removals; the mean and the worst seed.
+`by weight`: the mean recall of what `tally top` does for up to three hours, which is to rank names
+by what the summaries know of them for certain. `recall` and `least`: by what their buckets say, as
+longer times are ranked, and families with removals; the mean and the worst seed.
 
 {tables.hour_table(trials)}
 
