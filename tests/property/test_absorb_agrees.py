@@ -53,7 +53,10 @@ records = st.tuples(
 )
 restored = st.lists(
     st.tuples(
-        st.sampled_from(["a:x", "b:x"]), st.integers(-5, 30), st.integers(0, 30), st.booleans()
+        st.sampled_from(["a:x", "b:x", "a:", ":"]),
+        st.integers(-5, 30),
+        st.integers(0, 30),
+        st.booleans(),
     ),
     max_size=3,
 )
