@@ -12,6 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
     AdminClient,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -134,7 +135,18 @@ class Clients:
             shown = self.admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions
             return sum(partition.leader >= 0 for partition in shown.values())
 
+        def serves() -> bool:
+            last = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no types
+            latest = {TopicPartition(name, p): last for p in range(partitions)}
+            try:
+                for found in self.admin.list_offsets(latest).values():
+                    found.result(TIMEOUT_S)
+            except KafkaException:
+                return False  # The leader that is shown may not know of it yet.
+            return True
+
         wait_until(lambda: leaders() == partitions, f"{name} is shown with all its leaders")
+        wait_until(serves, f"{name} is served by its leaders")
         return name
 
     def producer(self, config: dict[str, Any] | None = None) -> Producer:
