@@ -21,7 +21,7 @@ from sketches.distinct_many import DistinctMany
 from sketches.distinct_many import Raised as RaisedRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -131,18 +131,14 @@ class ShardDistinct:
         for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
             part = rows.slice(start, _ROWS_AT_ONCE)
             part = part.filter(pc.is_valid(part["member"]))
+            counters = part["counter"].combine_chunks().dictionary_encode()
+            families = [rules.of(name) for name in counters.dictionary.to_pylist()]
             for kept in (_of_windows, _of_slots):
-                self._absorb(part, slot_ms, rules, kept)
+                self._absorb(counters, part, slot_ms, [kept(family) for family in families])
 
     def _absorb(
-        self,
-        rows: pa.Table,
-        slot_ms: int,
-        rules: CountingRules,
-        kept: Callable[[FamilyRules], _Kept],
+        self, counters: pa.DictionaryArray, rows: pa.Table, slot_ms: int, kept_of: list[_Kept]
     ) -> None:
-        counters = rows["counter"].combine_chunks().dictionary_encode()
-        kept_of = [kept(rules.of(name)) for name in counters.dictionary.to_pylist()]
         precision_of = np.array([one.precision for one in kept_of], np.int64)
         precisions = precision_of[counters.indices.to_numpy()]
         for precision in np.unique(precision_of).tolist():
