@@ -40,7 +40,7 @@ def dead_letters(
         bool, typer.Option("--retry", help="Send those that match to the log again.")
     ] = False,
     insert: Annotated[
-        bool, typer.Option("--insert", help="Insert the cells that ClickHouse had refused.")
+        bool, typer.Option("--insert", help="Insert the rows that ClickHouse had refused.")
     ] = False,
     edited: Annotated[
         typer.FileBinaryRead | None,
@@ -58,8 +58,9 @@ def dead_letters(
     `--retry` sends letters again after a fix, each to its old partition under its old place and
     time, so that it counts once however often it is sent. The exit code is 1 if one could not be.
 
-    `--insert` is for cells that ClickHouse refused (rows below 0): once their table takes them,
-    they are inserted, and added to the hours, days and totals that were rolled up without them.
+    `--insert` is for rows that ClickHouse refused, of cells, sketches and members (places whose
+    row is below 0): once their table takes them, they are inserted, and added to the hours, days
+    and totals that were rolled up without them.
 
     Example: `tally dead-letters --reason "too late" --last 24h --retry`
     """
@@ -104,7 +105,7 @@ def _print_letters(letters: "list[ListedLetter]", matching: int) -> None:
 
     width = max((len(letter.key.place) for letter in letters), default=0)
     for letter in letters:
-        done = "inserted" if letter.key.is_cell else "retried"
+        done = "inserted" if letter.key.is_set_aside else "retried"
         write_line(
             f"{letter.key.place:<{width}}  {rfc3339(letter.key.log_ms)}  "
             f"{printable(letter.reason)}{f' ({done})' if letter.retried else ''}  "

@@ -1,4 +1,4 @@
-"""What `tally dead-letters` does with letters after a fix: send them again, insert their cells."""
+"""What `tally dead-letters` does with letters after a fix: send them again, insert their rows."""
 
 import sys
 from dataclasses import replace
@@ -79,39 +79,38 @@ def insert_letters(
     yes: bool,
     json: bool,
 ) -> None:
-    """Insert the cells that letters hold. Raises OperatorError if one could not be."""
-    from pipeline.letters.cell_table import ClickHouseCellTable  # noqa: PLC0415
+    """Insert the rows that letters hold. Raises OperatorError if one could not be."""
     from pipeline.letters.insert import INSERTED, insert  # noqa: PLC0415
+    from pipeline.letters.put_back import by_table  # noqa: PLC0415
     from pipeline.letters.reads import LetterReads  # noqa: PLC0415
-    from pipeline.letters.sums import SumTables  # noqa: PLC0415
+    from pipeline.letters.row_table import ClickHouseRowTable  # noqa: PLC0415
     from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
 
     reads = LetterReads(client)
     build = reads.build()
-    cells = replace(wanted, cells=True)
-    letters = reads.letters(replace(cells, waiting=True), limit or LETTERS_MAX)
+    rows = replace(wanted, set_aside=True)
+    letters = reads.letters(replace(rows, waiting=True), limit or LETTERS_MAX)
     keys = [letter.key for letter in letters]
-    before = 0 if wanted.waiting else reads.count(replace(cells, retried=True))
-    _make_sure(f"Insert the cells of {len(keys):,} dead letters?", keys, yes=yes)
-    table = ClickHouseCellTable(settings.clickhouse)
+    before = 0 if wanted.waiting else reads.count(replace(rows, retried=True))
+    _make_sure(f"Insert the rows of {len(keys):,} dead letters?", keys, yes=yes)
+    table = ClickHouseRowTable(settings.clickhouse)
     try:
         outcome = insert(
             keys,
             build,
             letters=LetterTopic(settings.kafka),
-            table=table,
-            sums=SumTables(client, build),
+            tables=by_table(table, client, build),
             memory=reads,
             clock=SystemClock(),
         )
     finally:
         table.close()
     outcome.skipped[INSERTED] += before
-    done = f"inserted the cells of {outcome.letters:,} dead letters"
+    done = f"inserted the rows of {outcome.letters:,} dead letters"
     _print_outcome({"inserted": outcome.letters}, done, outcome.skipped, json=json)
     if outcome.left:
         raise OperatorError(
-            f"the cells of {outcome.left:,} dead letters were not inserted, for the reasons given"
+            f"the rows of {outcome.left:,} dead letters were not inserted, for the reasons given"
         )
 
 

@@ -1,48 +1,40 @@
-"""Puts cells that were set aside into their table, and into the sums that were rolled up of it.
+"""Puts rows that were set aside back into their tables: cells, sketches, registers of members.
 
-The leader does not roll up again what it has recorded as rolled up, so the sums are written here:
-what finer cells add up to, and what the inserted cells add to that. Such a sum is never more than
-the truth, however late it is written and whatever is rolled up or dropped meanwhile, and tables
-keep the greatest. It would be hidden, however, by a greater sum whose finer cells are gone; such
-cells are left out.
+All of them are absolute values that merge, so putting one back twice, or in any order, changes
+nothing. What else has to be written depends on the table: see summed.py, registers.py, heaviest.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
-from operator import add, ge, sub
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pipeline.letters.cell import read_cell
-from pipeline.letters.sums import GRAINS
+from pipeline.dead_letters import VALUE_BYTES_MAX
+from pipeline.letters.rows import read_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.clock import Clock
-    from pipeline.letters.cell import CellId, Grain, SetAsideCell, SumKey, Values
     from pipeline.letters.letter import LetterKey
     from pipeline.letters.retry import Letters, RetryMemory
-    from pipeline.letters.sums import Sums
+    from pipeline.letters.rows import SetAsideRow
 
-CHUNK_CELLS = 100
-"""So many are inserted, added up and remembered together."""
+CHUNK_ROWS = 100
+CHUNK_BYTES = 8 << 20
+"""So many rows, of so many bytes in their letters, are put back and remembered together."""
 
+_REBUILD = "a rebuild counts them while the log has their records"
 INSERTED = "inserted before"
-GONE = (
-    "past retention: the cells they would be added up with are gone, so it is not known what is "
-    "missing; a rebuild counts them while the log has their records"
-)
-UNREADABLE = "not in the topic any more, or no cell of this build"
-
-_NOTHING = (0, 0, 0)
+GONE = f"past retention: the rows that belong together with them are gone; {_REBUILD}"
+CUT = f"only the first {VALUE_BYTES_MAX:,} bytes were kept, which is no whole row; {_REBUILD}"
+UNREADABLE = "not in the topic any more, or no row of this build"
 
 
 @dataclass(slots=True)
 class Inserted:
-    """Of how many letters the cells are counted now, and of how many not, by reason."""
+    """Of how many letters the rows are counted now, and of how many not, by reason."""
 
     letters: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -53,20 +45,23 @@ class Inserted:
         return self.skipped.total() - self.skipped[INSERTED]
 
 
-class CellTable(Protocol):
-    """Where cells of one minute are."""
+class RowTable(Protocol):
+    """Where rows are written that were refused."""
 
-    def insert(self, cells: Sequence[SetAsideCell]) -> Mapping[int, str]:
-        """Return when those that are taken are stored; the others' places, with reasons."""
+    def insert(self, rows: Sequence[SetAsideRow]) -> Mapping[int, str]:
+        """Return when those that are taken are stored; the others' places, with reasons.
+
+        All rows are of one table, and there is at least one.
+        """
         ...
 
 
-class SumsOfCells(Protocol):
-    """Where cells are added up. The greatest of what is written is kept."""
+class PutsBack(Protocol):
+    """What knows where the rows of a table belong."""
 
-    def read(self, cells: Sequence[SetAsideCell]) -> Sums: ...
-
-    def write(self, grain: Grain, sums: Mapping[SumKey, Values]) -> None: ...
+    def put_back(self, rows: Sequence[Any], /) -> Mapping[int, str]:
+        """Return when rows are wherever they belong; the places of those left out, with reasons."""
+        ...
 
 
 def insert(
@@ -74,97 +69,65 @@ def insert(
     build: int,
     *,
     letters: Letters,
-    table: CellTable,
-    sums: SumsOfCells,
+    tables: Mapping[str, PutsBack],
     memory: RetryMemory,
     clock: Clock,
 ) -> Inserted:
-    """Insert the cells of these letters, and remember them as retried. Blocks.
+    """Put the rows of these letters back, and remember them as retried. Blocks.
 
-    Raises TryAgainError when a server is away, OperatorError when ClickHouse takes nothing; what
-    was inserted until then is remembered, or inserted again to no effect.
+    `tables` has what is to do by the rows' table. Raises TryAgainError when a server is away,
+    OperatorError when ClickHouse takes nothing; what was inserted until then is remembered, or
+    inserted again to no effect.
     """
     done = Inserted()
-    found = _cells(keys, build, letters, done.skipped)
-    while chunk := dict(islice(found, CHUNK_CELLS)):
-        taken = _insert(chunk, table, sums, done.skipped)
-        if taken:
-            memory.record_retries(taken, clock.now_ms())
-        done.letters += len(taken)
+    for chunk in _chunks(_rows(keys, build, letters, done.skipped)):
+        for table, rows in chunk.items():
+            left = tables[table].put_back(list(rows.values()))
+            done.skipped.update(left.values())
+            taken = [key for at, key in enumerate(rows) if at not in left]
+            if taken:
+                memory.record_retries(taken, clock.now_ms())
+            done.letters += len(taken)
     return done
 
 
-def _insert(
-    chunk: Mapping[LetterKey, SetAsideCell],
-    table: CellTable,
-    sums: SumsOfCells,
-    skipped: Counter[str],
-) -> list[LetterKey]:
-    """The letters of a chunk whose cells are in all tables now."""
-    before = sums.read(list(chunk.values()))
-    whole = {key: cell for key, cell in chunk.items() if is_whole(cell, before)}
-    skipped[GONE] += len(chunk) - len(whole)
-    refused = table.insert(list(whole.values())) if whole else {}
-    skipped.update(f"ClickHouse refuses them still: {why}" for why in refused.values())
-    taken = {key: cell for at, (key, cell) in enumerate(whole.items()) if at not in refused}
-    if taken:
-        cells = list(taken.values())
-        # Once more, so that of two who insert at once the later one has the other's cells, too.
-        after = sums.read(cells)
-        for grain, raised in raised_sums(cells, before).items():
-            now = after.added[grain]
-            sums.write(grain, {key: _greatest(raised[key], now.get(key)) for key in raised})
-    return list(taken)
+def refused_still(
+    table: RowTable, rows: Sequence[SetAsideRow], chosen: Sequence[int]
+) -> dict[int, str]:
+    """Insert the rows at the chosen places; those that ClickHouse refuses, with the reason."""
+    refused = table.insert([rows[at] for at in chosen]) if chosen else {}
+    return {chosen[at]: f"ClickHouse refuses them still: {why}" for at, why in refused.items()}
 
 
-def is_whole(cell: SetAsideCell, sums: Sums) -> bool:
-    """Whether nothing is gone of what the cell is added up with. Pure.
-
-    Sums are rolled up from finer cells; one that is greater than what these add up to now tells
-    that some of them were dropped.
-    """
-    keys = {grain: cell.sum_key(grain) for grain in GRAINS}
-    return all(
-        all(map(ge, sums.added[grain].get(key, _NOTHING), sums.rolled[grain].get(key, _NOTHING)))
-        for grain, key in keys.items()
-    )
-
-
-def raised_sums(cells: Sequence[SetAsideCell], before: Sums) -> dict[Grain, dict[SumKey, Values]]:
-    """The sums that cells belong in, with these cells in them; finer grains first. Pure.
-
-    Several may be one cell at different times, of which the greatest values hold.
-    """
-    greatest: dict[CellId, Values] = {}
-    for cell in cells:
-        greatest[cell.id] = _greatest(cell.values, greatest.get(cell.id))
-    raised: dict[Grain, dict[SumKey, Values]] = {grain: {} for grain in reversed(GRAINS)}
-    for one, cell in {cell.id: cell for cell in cells}.items():
-        known = before.cells.get(one, _NOTHING)
-        more = _each(sub, _greatest(greatest[one], known), known)
-        for grain, sums in raised.items():
-            key = cell.sum_key(grain)
-            sums[key] = _each(add, sums.get(key, before.added[grain].get(key, _NOTHING)), more)
-    return raised
-
-
-def _greatest(values: Values, others: Values | None) -> Values:
-    return values if others is None else _each(max, values, others)
-
-
-def _each(function: Callable[[int, int], int], values: Values, others: Values) -> Values:
-    p, n, duplicates = map(function, values, others)
-    return p, n, duplicates
-
-
-def _cells(
+def _rows(
     keys: Sequence[LetterKey], build: int, letters: Letters, skipped: Counter[str]
-) -> Iterator[tuple[LetterKey, SetAsideCell]]:
+) -> Iterator[tuple[LetterKey, SetAsideRow, int]]:
+    """What letters hold, with the bytes of each; others are counted by reason."""
     found = 0
     for letter in letters.find(keys):
-        cell = None if letter.is_cut else read_cell(letter.value)
-        if cell is not None and cell.build == build:
+        if letter.is_cut:
             found += 1
-            yield letter.key, cell
+            skipped[CUT] += 1
+            continue
+        row = read_row(letter.value)
+        if row is not None and row.build == build:
+            found += 1
+            yield letter.key, row, letter.bytes_total
     if found < len(keys):
         skipped[UNREADABLE] += len(keys) - found
+
+
+def _chunks(
+    found: Iterator[tuple[LetterKey, SetAsideRow, int]],
+) -> Iterator[dict[str, dict[LetterKey, SetAsideRow]]]:
+    """Some rows at a time, by table."""
+    chunk: dict[str, dict[LetterKey, SetAsideRow]] = {}
+    rows = size = 0
+    for key, row, row_bytes in found:
+        chunk.setdefault(row.table, {})[key] = row
+        rows, size = rows + 1, size + row_bytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, rows, size = {}, 0, 0
+    if chunk:
+        yield chunk

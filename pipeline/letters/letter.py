@@ -29,8 +29,8 @@ class LetterKey(NamedTuple):
         return f"{self.shard}/{self.offset}/{self.row}"
 
     @property
-    def is_cell(self) -> bool:
-        """Whether it is a cell that ClickHouse refused, and no record of the log."""
+    def is_set_aside(self) -> bool:
+        """Whether it is a row that ClickHouse refused, and no record of the log."""
         return self.row < 0
 
 

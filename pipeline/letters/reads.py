@@ -35,8 +35,8 @@ _LETTERS = (
 class LetterFilter:
     """Which letters: those whose reason has this text in it, of this shard, since this moment.
 
-    `waiting` leaves out those that were retried, `retried` the others; `cells` leaves out records,
-    so that cells that ClickHouse refused remain.
+    `waiting` leaves out those that were retried, `retried` the others; `set_aside` leaves out
+    records, so that rows that ClickHouse refused remain.
     """
 
     reason: str | None = None
@@ -44,7 +44,7 @@ class LetterFilter:
     since_ms: int | None = None
     waiting: bool = False
     retried: bool = False
-    cells: bool = False
+    set_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class LetterReads:
         return int(build)
 
     def record_retries(self, keys: Sequence[LetterKey], retried_at_ms: int) -> None:
-        """Remember that these letters are in the log again or, cells, in their table."""
+        """Remember that these letters are in the log again or, set aside, in their tables."""
         moments = pa.timestamp("ms", "UTC")
         columns = {
             "shard": pa.array([key.shard for key in keys], pa.uint32()),
@@ -134,7 +134,7 @@ def _where(wanted: LetterFilter) -> str:
         conditions.append(f"NOT {_RETRIED}")
     if wanted.retried:
         conditions.append(_RETRIED)
-    if wanted.cells:
+    if wanted.set_aside:
         conditions.append("`row` < 0")
     return " AND ".join(conditions)
 

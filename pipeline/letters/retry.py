@@ -32,7 +32,7 @@ CHUNK_LETTERS = 500
 
 RETRIED = "retried before"
 CUT = f"only the first {VALUE_BYTES_MAX:,} bytes were kept; give the event with --edited"
-CELL = "cells that ClickHouse refused, whose records were counted; insert them with --insert"
+SET_ASIDE = "rows that ClickHouse refused, whose records were counted; insert them with --insert"
 UNKNOWN = "no dead letters that match"
 GONE = f"not in the topic {TOPIC} any more; give the event with --edited"
 
@@ -118,8 +118,8 @@ def plan(
             unmet.discard(letter.key.place)
         if letter.retried:
             skipped[RETRIED] += 1
-        elif letter.key.is_cell:
-            skipped[CELL] += 1
+        elif letter.key.is_set_aside:
+            skipped[SET_ASIDE] += 1
         else:
             keys.append(letter.key)
     if unmet:

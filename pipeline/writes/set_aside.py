@@ -2,6 +2,7 @@
 
 A letter holds the cell as JSON with the table's own columns. Its values are absolute, so inserting
 letters once the table takes them, in any order, gives the count: see pipeline/letters/insert.py.
+Rows of other tables name theirs beside the columns: see pipeline/writes/summary_rows.py.
 """
 
 from __future__ import annotations

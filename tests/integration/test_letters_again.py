@@ -1,15 +1,17 @@
-"""Letters after a fix, by the command: cells that were set aside, and letters of a lost log."""
+"""Letters after a fix, by the command: rows that were set aside, and letters of a lost log."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver import Client
 from confluent_kafka.admin import AdminClient
 
 from pipeline import topics
 from pipeline.letters.remembered import OTHER_LOG
+from sketches.distinct import Distinct
 from tests.integration.test_dead_letters import (
     PATIENCE_S,
     SHARD,
@@ -34,12 +36,21 @@ SETTINGS = {
 pytestmark = pytest.mark.timeout(240)
 
 
+RULES = """
+[families.paged]
+kind = "sketched"
+"""
+
+
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTally]:
     log = EmbeddedLog(tmp_path_factory.mktemp("log"))
     log.start()
+    folder = tmp_path_factory.mktemp("tally")
+    (folder / "tally.toml").write_text(RULES)
+    settings = {**SETTINGS, "TALLY_CONFIG": str(folder / "tally.toml")}
     try:
-        with tally_on(log, tmp_path_factory.mktemp("tally"), settings=SETTINGS) as running:
+        with tally_on(log, folder, settings=settings) as running:
             yield running
     finally:
         log.kill()
@@ -89,6 +100,89 @@ def test_cells_that_were_set_aside_are_inserted_and_rolled_up_by_the_command(
     again = {"reason": "inserted before", "letters": waiting}
     assert insert(tally) == {"inserted": 0, "skipped": [again]}
     assert insert(tally, "--waiting") == {"inserted": 0, "skipped": []}
+
+
+SKETCH_TABLES = ("frequency_1m", "heavy_1m", "distinct_1h", "distinct_1d", "trend_members")
+
+
+def test_sketches_and_members_that_were_refused_are_inserted_by_the_command(
+    tally: RunningTally,
+) -> None:
+    bad, page, members = "refused:bad", "paged:home", {f"member-{n}" for n in range(12)}
+    before = len(letters(tally))
+    client = tally.client()
+    refuse(client, "region != 'bad'", *SKETCH_TABLES, "cells_1m")
+    try:
+        for region in ("good", "bad"):
+            for member in sorted(members):
+                send(tally, event(bad, region=region, member=f"{region}-{member}"))
+            send(tally, event(page, delta=30, region=region))
+            send(tally, event(page, delta=-4, region=region))
+            send(tally, b"nonsense")
+        refused = " AND ".join(
+            f"countIf(position(reason, '{table}') > 0) > 0"
+            for table in (*(f"tally.{table}" for table in SKETCH_TABLES), "this cell")
+        )
+        tally.wait_for(f"SELECT {refused} FROM tally.dead_letters", [(1,)], PATIENCE_S)
+        wait_until_counted(tally)
+        assert count(tally, page) == 26
+        assert uniques(tally, bad) == expected_uniques(f"good-{name}" for name in members)
+        assert insert(tally, code=1)["inserted"] == 0
+    finally:
+        refuse(client, None, *SKETCH_TABLES, "cells_1m")
+        client.close()
+    waiting = [one for one in letters(tally, "--waiting").values() if one["row"] < 0]
+    assert insert(tally) == {
+        "inserted": len(waiting),
+        "skipped": [{"reason": "inserted before", "letters": before}] if before else [],
+    }
+    both = [f"{region}-{name}" for region in ("good", "bad") for name in members]
+    for _ in range(2):
+        assert (count(tally, page), count(tally, bad)) == (52, 24)
+        assert (count(tally, page, "--region", "bad"), count(tally, bad, "--region", "bad")) == (
+            26,
+            12,
+        )
+        assert uniques(tally, bad) == expected_uniques(both)
+        forget = tally.client()
+        forget.command("TRUNCATE TABLE tally.retries")
+        forget.close()
+        assert insert(tally)["inserted"] == before + len(waiting), "twice is once"
+    left = letters(tally, "--waiting")
+    assert {one["value"] for one in left.values()} == {"nonsense"}, "records are not rows"
+
+
+def refuse(client: Client, check: str | None, *tables: str) -> None:
+    """Let tables refuse what does not pass, or take everything again."""
+    for table in tables:
+        change = "DROP CONSTRAINT aside" if check is None else f"ADD CONSTRAINT aside CHECK {check}"
+        client.command(f"ALTER TABLE tally.{table} {change}")
+
+
+def wait_until_counted(tally: RunningTally) -> None:
+    """Block until a checkpoint is past all that is in the shard now: its letters are written."""
+    offset, _ = send(tally, event("counted:all"))
+    tally.wait_for(
+        f"SELECT max(checkpoint_through) >= {offset} FROM tally.positions WHERE shard = {SHARD}",
+        [(1,)],
+        PATIENCE_S,
+    )
+
+
+def count(tally: RunningTally, counter: str, *options: str) -> int:
+    return int(ask_json(tally, "count", counter, "--mode", "exact", *options)["total"])
+
+
+def uniques(tally: RunningTally, counter: str) -> tuple[int, int, int]:
+    told = ask_json(tally, "unique", counter)
+    return told["uniques"], told["low"], told["high"]
+
+
+def expected_uniques(members: Iterable[str]) -> tuple[int, int, int]:
+    """What one sketch of exactly these members tells."""
+    sketch = Distinct.for_error(0.02)
+    sketch.add_many(sorted(members))
+    return sketch.uniques()
 
 
 def test_letters_of_a_lost_log_are_left_out_with_a_reason_and_not_marked(

@@ -12,10 +12,10 @@ from pipeline.letters.letter import LetterKey, StoredLetter, read_letter
 from pipeline.letters.reads import ListedLetter
 from pipeline.letters.remembered import OTHER_LOG, Remembered
 from pipeline.letters.retry import (
-    CELL,
     CUT,
     GONE,
     RETRIED,
+    SET_ASIDE,
     UNKNOWN,
     Attempt,
     Outcome,
@@ -97,7 +97,7 @@ def test_letters_that_were_retried_or_are_forgotten_are_left_out() -> None:
 def test_a_refused_cell_is_never_sent_as_an_event() -> None:
     planned = plan([listed(key(9, row=-1)), listed(key(9))])
     assert planned.keys == [key(9)]
-    assert planned.skipped == {CELL: 1}
+    assert planned.skipped == {SET_ASIDE: 1}
 
 
 def test_with_edited_events_only_the_letters_they_name_are_meant() -> None:
