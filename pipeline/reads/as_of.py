@@ -1,17 +1,20 @@
-"""How old an answer from the cells is, and whether anything may be missing from it. Pure."""
+"""How old an answer is, and whether anything may be missing from it. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.reads.counts import COMPLETE_WITHIN_MS
 from pipeline.reads.moments import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.reads.reads import FlushedShard
+
+COMPLETE_WITHIN_MS = 30_000
+"""A shard that was flushed longer ago may have counts that are not here: even an idle one is
+flushed at every checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,15 @@ class AsOf:
 def as_of(positions: Sequence[FlushedShard], now_ms: int) -> AsOf:
     """As of when cells are that were read after these positions."""
     flushed = {shard.shard: shard.flushed_at_ms for shard in positions}
-    if not flushed:
+    shards = range(max(flushed, default=-1) + 1)
+    return oldest([flushed.get(shard) for shard in shards], now_ms, COMPLETE_WITHIN_MS)
+
+
+def oldest(at_ms: Sequence[int | None], now_ms: int, complete_within_ms: int) -> AsOf:
+    """As of when all shards are, given when each one is; None is one of which it is not known."""
+    known_ms = [moment_ms for moment_ms in at_ms if moment_ms is not None]
+    if not known_ms:
         return AsOf(None, None, complete=False)
-    oldest_ms = min(flushed.values())
-    staleness_ms = max(0, now_ms - oldest_ms)
-    none_is_missing = len(flushed) == max(flushed) + 1
-    return AsOf(oldest_ms, staleness_ms, none_is_missing and staleness_ms < COMPLETE_WITHIN_MS)
+    staleness_ms = max(0, now_ms - min(known_ms))
+    none_is_missing = len(known_ms) == len(at_ms)
+    return AsOf(min(known_ms), staleness_ms, none_is_missing and staleness_ms < complete_within_ms)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError
 from pipeline.reads import sketched, spans
+from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
-from pipeline.reads.moments import rfc3339
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
 from schemas.rules import GRAIN_MS
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from schemas.rules import Grain
 
 Mode = Literal["cached", "exact", "live"]
-
-COMPLETE_WITHIN_MS = 30_000
-"""A shard that was flushed longer ago may have counts that are not here: even an idle one is
-flushed at every checkpoint."""
 
 ROLLUPS_MISSED_MAX = 3
 """After so many intervals without a rollup, what is rolled up is not complete."""
@@ -112,14 +108,7 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
     plan = spans.plan(question.span, question.by, sure_ms)
     if mode == "cached" and any(piece.grain == "1m" for piece in plan.pieces):
         mode = "exact"
-    as_of_ms, complete_within_ms = (
-        (
-            _rolled_up(reads, positions),
-            max(COMPLETE_WITHIN_MS, ROLLUPS_MISSED_MAX * rollup_interval_ms),
-        )
-        if mode == "cached"
-        else (_flushed(positions), COMPLETE_WITHIN_MS)
-    )
+    rolled_up = _rolled_up(reads, positions) if mode == "cached" else None
     counter = question.counter
     spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
     sums = read_sums(
@@ -129,22 +118,20 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
     estimated = _estimated(reads, question, plan, cached=mode == "cached")
     p, n, _ = _total(own, question)
     spilled = {name: _total(found, question) for (name,), found in sums.items() if name in spills}
-    known_ms = [at_ms for at_ms in as_of_ms if at_ms is not None]
-    oldest_ms = min(known_ms, default=None)
-    staleness_ms = None if oldest_ms is None else max(0, reads.now_ms() - oldest_ms)
+    known = (
+        as_of(positions, reads.now_ms())
+        if rolled_up is None
+        else oldest(rolled_up, reads.now_ms(), _complete_within_ms(rollup_interval_ms))
+    )
     answer = CountAnswer(
         counter=counter,
         total=max(p - n, 0),
         net=p - n,
         windows=_windows(own, question.by),
         mode=mode,
-        as_of=None if oldest_ms is None else rfc3339(oldest_ms),
-        staleness_ms=staleness_ms,
-        complete=(
-            len(known_ms) == len(as_of_ms)
-            and staleness_ms is not None
-            and staleness_ms < complete_within_ms
-        ),
+        as_of=known.text,
+        staleness_ms=known.staleness_ms,
+        complete=known.complete,
         spilled_to=reads.spill_of(counter, {name: v[0] + v[1] for name, v in spilled.items()}),
         remarks=_remarks(reads, plan, counter, own, estimated),
     )
@@ -207,13 +194,12 @@ def _windows(sums: Sums, by: Grain | None) -> list[WindowCount]:
     return [WindowCount(spans.window_text(at_ms), net) for at_ms, net in sorted(windows.items())]
 
 
-def _flushed(positions: Sequence[FlushedShard]) -> list[int | None]:
-    """When each shard was flushed last; None for one that is missing between others."""
-    flushed = {shard.shard: shard.flushed_at_ms for shard in positions}
-    return [flushed.get(shard) for shard in range(max(flushed, default=-1) + 1)]
-
-
 def _rolled_up(reads: Reads, positions: Sequence[FlushedShard]) -> list[int | None]:
     """Up to which log time each shard is rolled up; None for one that never was."""
     rolled = reads.rolled_log_ms()
     return [rolled.get(shard.shard) for shard in positions]
+
+
+def _complete_within_ms(rollup_interval_ms: int) -> int:
+    """How old what is rolled up may be, with nothing missing from it."""
+    return max(COMPLETE_WITHIN_MS, ROLLUPS_MISSED_MAX * rollup_interval_ms)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
 from pipeline.reads import cell_sql, sketched, spans
+from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.sums import forgotten_ms, read_sums
 from pipeline.reads.taking import Window, remarks, total
 
@@ -164,7 +165,7 @@ def _sketched(reads: Reads, counter: str, plan: spans.Plan) -> SketchedPart | No
     if counter == spill_counter(counter.partition(":")[0]):
         return None
     for known in sketched.estimates(reads, [counter], plan).values():
-        rules = sketched.current_rules(reads)
+        rules = newest_rules(reads)
         by_rule = rules is not None and rules.of(counter).sketched
         return SketchedPart(**asdict(known.total), families=sorted(known.families), by_rule=by_rule)
     return None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.caps import spill_counter
-from pipeline.errors import BadInputError, TryAgainError
+from pipeline.errors import TryAgainError
+from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.cell_sql import BUILD
-from pipeline.rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,11 +111,8 @@ class Reads:
         return None
 
     def _is_named(self, family: str) -> bool:
-        rows = self.rows("SELECT document FROM tally.rules ORDER BY version DESC LIMIT 1")
-        try:
-            return any(family in parse_rules(str(text).encode()).families for (text,) in rows)
-        except BadInputError:  # Of a newer Tally, perhaps. It may be named, it may be not.
-            return False
+        rules = newest_rules(self)
+        return rules is not None and family in rules.families
 
 
 def _utc(at_ms: int) -> datetime:

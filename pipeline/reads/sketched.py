@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.errors import BadInputError
 from pipeline.placing import slot_of
 from pipeline.reads import estimating, frequency_sql, spans
+from pipeline.reads.applied_rules import rules_history
 from pipeline.reads.estimating import Amounts, Bounds
 from pipeline.reads.spans import Piece
 from pipeline.reads.sums import ATTEMPTS_MAX
 from pipeline.reads.taking import Taken, Window, take
-from pipeline.rules import EARLINESS_MS, parse_rules
+from pipeline.rules import EARLINESS_MS
 from schemas.rules import GRAIN_MS
 from sketches.frequency import buckets_of
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from pipeline.reads.reads import Reads
     from pipeline.reads.spans import Plan
-    from pipeline.rules import CountingRules
 
 _LIFE: tuple[str, int] = ("life", 0)
 
@@ -131,33 +130,14 @@ def rest_of(estimated: Estimated) -> list[str]:
     return sorted(spill_counter(family) for family in estimated.families)
 
 
-def current_rules(reads: Reads) -> CountingRules | None:
-    """The rules applied last; None where nobody has, or a newer Tally did."""
-    for *_, rules in _history(reads):
-        return rules
-    return None
-
-
 def _was_named(reads: Reads, family: str, span: spans.Span) -> bool:
     """Whether all rules that held in that time name the family: then it has its own sketches."""
     named = []
-    for applied_ms, rules in _history(reads):
+    for applied_ms, rules in rules_history(reads):
         named.append(rules is not None and family in rules.families)
         if applied_ms <= span.since_ms - EARLINESS_MS:
             break
     return bool(named) and all(named)
-
-
-def _history(reads: Reads) -> Iterator[tuple[int, CountingRules | None]]:
-    """When rules were applied, and which: the latest first."""
-    rows = reads.rows(
-        "SELECT toUnixTimestamp64Milli(applied_at), document FROM tally.rules ORDER BY version DESC"
-    )
-    for applied_ms, text in rows:
-        try:
-            yield int(applied_ms), parse_rules(str(text).encode())
-        except BadInputError:
-            yield int(applied_ms), None
 
 
 @dataclass(slots=True)

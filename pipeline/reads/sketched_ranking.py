@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.reads import estimating, frequency_sql, heavy_sql
+from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.estimating import Bounds
 from pipeline.reads.exact_ranking import ExactSource
 from pipeline.reads.ranking import Place, Row, ahead_of
-from pipeline.reads.sketched import Sketch, current_rules, in_hours, open_since_s
+from pipeline.reads.sketched import Sketch, in_hours, open_since_s
 from pipeline.reads.spans import FOREVER_MS, Span
 from pipeline.rules import CountingRules
 from sketches.frequency import buckets_of
@@ -83,7 +84,7 @@ class SketchedSource:
         )
 
     def _names(self, scope: Scope) -> _Names:
-        rules = current_rules(self._reads) or CountingRules()
+        rules = newest_rules(self._reads) or CountingRules()
         bound = self._bound(scope)
         query = heavy_sql.candidates(
             _span(scope, self._reads.now_ms()),

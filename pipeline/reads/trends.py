@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pipeline.errors import BadInputError
 from pipeline.reads import spans
+from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.as_of import AsOf, as_of
 from pipeline.reads.family_windows import newest_ms
 from pipeline.reads.health import TRENDS_BEHIND_MS_MAX
 from pipeline.reads.scored_minutes import Minute, open_minute, scored_minute
-from pipeline.rules import FamilyRules, parse_rules
+from pipeline.rules import FamilyRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -166,9 +166,5 @@ def _behind(question: Question, minute: Minute, positions: Sequence[FlushedShard
 
 def _is_wanted(reads: Reads, family: str) -> bool:
     """Whether the rules that were applied last have trends of a family; unsure, they have."""
-    for (text,) in reads.rows("SELECT document FROM tally.rules ORDER BY version DESC LIMIT 1"):
-        try:
-            return parse_rules(str(text).encode()).of(f"{family}:").trends.enabled
-        except BadInputError:  # Of a newer Tally, perhaps.
-            break
-    return FamilyRules().trends.enabled
+    rules = newest_rules(reads)
+    return (FamilyRules() if rules is None else rules.of(f"{family}:")).trends.enabled

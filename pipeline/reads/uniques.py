@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.errors import BadInputError, OperatorError
+from pipeline.errors import OperatorError
 from pipeline.reads import spans, uniques_sql, uniting
+from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.as_of import as_of
 from pipeline.reads.sums import Sums, read_sums
 from pipeline.reads.taking import total
-from pipeline.rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pipeline.reads.reads import FlushedShard, Reads
     from pipeline.reads.taking import Window
     from pipeline.reads.uniting import Union
-    from pipeline.rules import CountingRules
     from schemas.rules import Grain
 
 
@@ -148,23 +147,13 @@ def _rows(
 
 def _check_counted(reads: Reads, unknown: Sequence[str]) -> None:
     """Raise for a counter of which nothing is there and whose family counts no members."""
-    rules = _rules(reads) if unknown else None
+    rules = newest_rules(reads) if unknown else None
     for counter in unknown:
         if rules is not None and rules.of(counter).distinct_precision == 0:
             raise OperatorError(
                 f"{counter}: distinct members of its family are not counted; set distinct in "
                 "tally.toml and run tally rules apply, then they are from there on"
             )
-
-
-def _rules(reads: Reads) -> CountingRules | None:
-    """The rules that were applied last; None where nobody has, or a newer Tally did."""
-    for (text,) in reads.rows("SELECT document FROM tally.rules ORDER BY version DESC LIMIT 1"):
-        try:
-            return parse_rules(str(text).encode())
-        except BadInputError:
-            return None
-    return None
 
 
 def _unknown(unknown: Sequence[str]) -> Iterator[str]:

@@ -1,0 +1,43 @@
+"""The counting rules that were applied, as ClickHouse knows them; the log alone decides by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import BadInputError
+from pipeline.rules import parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pipeline.reads.reads import Reads
+    from pipeline.rules import CountingRules
+
+_LATEST_FIRST = (
+    "SELECT toUnixTimestamp64Milli(applied_at), document FROM tally.rules ORDER BY version DESC"
+)
+
+
+def newest_rules(reads: Reads) -> CountingRules | None:
+    """The rules applied last; None where nobody has, or a newer Tally did.
+
+    Blocks; raises TryAgainError.
+    """
+    rows = reads.rows(f"{_LATEST_FIRST} LIMIT 1")
+    return next((rules for _, rules in _parsed(rows)), None)
+
+
+def rules_history(reads: Reads) -> Iterator[tuple[int, CountingRules | None]]:
+    """When rules were applied, in milliseconds, and which: the latest first, read as it is taken.
+
+    None stands for rules of a newer Tally. Blocks; raises TryAgainError.
+    """
+    yield from _parsed(reads.rows(_LATEST_FIRST))
+
+
+def _parsed(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, CountingRules | None]]:
+    for applied_ms, text in rows:
+        try:
+            yield int(applied_ms), parse_rules(str(text).encode())
+        except BadInputError:
+            yield int(applied_ms), None
