@@ -25,7 +25,7 @@ _RANGE_MESSAGES_MAX = 100
 """Held at a time when a range is read: a message may have a mebibyte."""
 
 
-def groupless_consumer(kafka: str, settings: Mapping[str, int] | None = None) -> Consumer:
+def groupless_consumer(kafka: str, settings: Mapping[str, int | str] | None = None) -> Consumer:
     """A client that reads the partitions it is told, from where it is told. Never blocks.
 
     The end of a partition arrives as a message whose error is _PARTITION_EOF. Unlike workers it

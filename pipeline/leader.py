@@ -36,6 +36,12 @@ RULES_INTERVAL_S = 3600.0
 """How often the rules are repeated, so that a build which begins in the middle of the log soon
 comes upon them, and long before retention takes the last ones away."""
 
+PLAN_INTERVAL_S = 1.0
+"""Between passes over the shard plan: a hot counter is split within seconds."""
+
+PLAN_RETRY_S = 10.0
+"""After a mistake in planning, which would otherwise be told every second."""
+
 RULES_RETRY_S = 10.0
 """How soon after its start a leader repeats them first, and how soon again where it could not."""
 
@@ -49,13 +55,25 @@ class ControlLog(Protocol):
     async def append_control(self, topic: str, kind: str, value: bytes) -> None: ...
 
 
+class ShardPlanning(Protocol):
+    """Plans the shards of hot counters. Both methods block, and are called in a thread."""
+
+    def run(self) -> None:
+        """One pass. Raises TallyError when Kafka is away."""
+        ...
+
+    def rest(self) -> None:
+        """This worker does not lead: let go of what is open. Called again and again."""
+        ...
+
+
 class Leader:
     """Does its duties for ever, while it leads. Owned by one event loop.
 
     A server that is away is asked again at the next turn; anything else that is raised ends the
     worker. `roll_up` is one pass of the rollup, `score_trends` one of the trends; `keep_plan`
-    writes rules to the producers' plan if they are missing there. All block, and are called in a
-    thread.
+    writes rules to the producers' plan if they are missing there; `planning` splits hot counters in
+    it. All block, and are called in a thread.
     """
 
     def __init__(
@@ -66,6 +84,7 @@ class Leader:
         keep_plan: Callable[[CountingRules], None],
         score_trends: Callable[[CountingRules], TrendsScored],
         *,
+        planning: ShardPlanning,
         clock: Clock,
         settings: Settings,
     ) -> None:
@@ -74,6 +93,7 @@ class Leader:
         self._roll_up = roll_up
         self._keep_plan = keep_plan
         self._score_trends = score_trends
+        self._planning = planning
         self._clock = clock
         self._settings = settings
 
@@ -130,6 +150,28 @@ class Leader:
             except Exception:
                 # Trends are no counts: whatever is wrong with them must not end the counting.
                 log.exception("trends cannot be scored; trying again in %.0f s", interval_s)
+
+    async def plan_shards(self) -> None:
+        """Passes over the shard plan, about every second."""
+        told = ""
+        while True:
+            await asyncio.sleep(PLAN_INTERVAL_S)
+            try:
+                if self._leading() is None:
+                    await asyncio.to_thread(self._planning.rest)
+                else:
+                    await asyncio.to_thread(self._planning.run)
+            except TallyError as error:
+                # Every second: the same is told once.
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("%s; trying again", told)
+            except Exception:
+                # A plan only spreads load: whatever is wrong with it must not end the counting.
+                log.exception("shards cannot be planned; trying again")
+                await asyncio.sleep(PLAN_RETRY_S)
+            else:
+                told = ""
 
     def _leading(self) -> Shard | None:
         """The leader's shard, or None if this is not the leader."""

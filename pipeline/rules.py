@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pipeline.errors import BadInputError
-from schemas.rules import GRAIN_MS, IDS_PER_PARTITION, Family, Grain
+from schemas.rules import GRAIN_MS, IDS_PER_PARTITION, SHARDS_MAX, Family, Grain
 from sketches.distinct import Distinct
 from sketches.registers import PRECISION_MAX, PRECISION_MIN
 
@@ -43,6 +43,7 @@ Precision = Annotated[int, msgspec.Meta(ge=0, le=PRECISION_MAX)]
 Grains = Annotated[tuple[Grain, ...], msgspec.Meta(min_length=1, max_length=len(GRAIN_MS))]
 SketchError = Annotated[float, msgspec.Meta(ge=0.0005, le=0.5)]
 SketchKeys = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Shards = Annotated[int, msgspec.Meta(ge=0, le=SHARDS_MAX)]
 
 
 _UNSAID = Family()
@@ -52,6 +53,11 @@ _UNSAID = Family()
 def _precision(family: Family) -> int:
     """Of the registers of distinct members; 0 where these are not counted."""
     return Distinct.for_error(family.distinct.error).precision if family.distinct.enabled else 0
+
+
+def _shards(family: Family) -> int:
+    """Into how many shards producers split the family's counters; 0 is adaptive."""
+    return 0 if family.shards == "adaptive" else family.shards
 
 
 class TrendRules(msgspec.Struct, frozen=True):
@@ -72,7 +78,11 @@ class TrendRules(msgspec.Struct, frozen=True):
 
 
 class FamilyRules(msgspec.Struct, frozen=True):
-    """What decides how a family's records are counted: the part of `Family` that is in the log."""
+    """What decides how a family's records are counted: the part of `Family` that is in the log.
+
+    `shards` decides no count. It is here because producers read these rules from the plan, and
+    because a change of it is then applied like any other. 0 is adaptive.
+    """
 
     lateness_ms: DurationMs = _UNSAID.lateness_ms
     regions: bool = _UNSAID.regions
@@ -84,6 +94,7 @@ class FamilyRules(msgspec.Struct, frozen=True):
     sketch_error: SketchError = _UNSAID.sketch.error
     sketch_keys: SketchKeys = _UNSAID.sketch.keys
     trends: TrendRules = TrendRules()
+    shards: Shards = _shards(_UNSAID)
 
     def __post_init__(self) -> None:
         if 0 < self.distinct_precision < PRECISION_MIN:
@@ -216,4 +227,5 @@ def _family_rules(family: Family) -> FamilyRules:
         family.sketch.error,
         family.sketch.keys,
         TrendRules(**family.trends.model_dump()),
+        _shards(family),
     )

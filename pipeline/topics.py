@@ -29,6 +29,9 @@ SHARD_PLAN = "tally.shard-plan"
 TRENDS = "tally.trends"
 """One partition: which counters begin and cease to trend, each event with an id as its key."""
 
+LOAD = "tally.load"
+"""One partition, kept for an hour: what producers report of their load, for the shard plan."""
+
 _CHANGELOG = re.compile(r"tally-build-([0-9]+)-cells-changelog")
 _TIMEOUT_S = 10.0
 _GROWN_POLL_S = 0.2
@@ -74,6 +77,15 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
         ),
         SHARD_PLAN: (1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}),
         TRENDS: (1, {}),
+        # A segment is dropped as a whole, and never the one that is written to.
+        LOAD: (
+            1,
+            {
+                "retention.ms": "3600000",
+                "segment.ms": "600000",
+                "message.timestamp.type": "LogAppendTime",
+            },
+        ),
         changelog(build): (source, {"cleanup.policy": "compact"}),
     }
     missing = [

@@ -7,6 +7,7 @@
                   ├▶ FLUSH what is dirty → ClickHouse         writes/, checkpoint.py
                   └▶ CHECKPOINT → changelog → commit          writes/, checkpoint.py, changelog.py
     leader: heartbeats, rules repeated, 1m → 1h → 1d, trends  leader.py, rollup/, trends/
+            shards of hot counters, for producers to follow   planning/
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -29,6 +30,7 @@ from pipeline.group import Group
 from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
 from pipeline.partition_reader import PartitionReader
+from pipeline.planning.leaders_pass import ShardPlanning
 from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.watchdog import RecoveryWatchdog
@@ -96,6 +98,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
         roll_up_with(settings, clock),
         keep_plan_with(settings.kafka, clock),
         score_trends_with(settings, clock),
+        planning=ShardPlanning(settings, clock),
         clock=clock,
         settings=settings,
     )
@@ -136,6 +139,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     app.task(leader.repeat_rules)
     app.task(leader.roll_up)
     app.task(leader.score_trends)
+    app.task(leader.plan_shards)
     app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)

@@ -7,7 +7,7 @@ kind = "exact"                  # exact | sketched | strict
 regions = true
 lateness = "1d"
 cells_max = 1000000
-shards = 1                      # a number, or "adaptive"
+shards = "adaptive"             # or a number
 read_mode = "cached"            # cached | exact | live
 sketch = { error = 0.002, keys = 1000 }
 distinct = { enabled = true, error = 0.02, grains = ["1h", "1d"] }

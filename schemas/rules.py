@@ -17,6 +17,9 @@ GRAIN_MS: dict[Grain, int] = {
 _DURATION_MAX_MS = 36_500 * _UNITS_MS["d"]
 _FOREVER = "forever"
 
+SHARDS_MAX = 4096
+"""Into how many shards a counter can be split: as many as a log may have partitions."""
+
 IDS_PER_PARTITION = 1_000_000
 """How many occurrences of ids a partition remembers, those of all families together."""
 
@@ -112,7 +115,7 @@ class Family(Rules):
     regions: bool = True
     lateness_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="lateness")
     cells_max: int = Field(default=1_000_000, ge=1, le=100_000_000)
-    shards: Annotated[int, Field(ge=1, le=4096)] | Literal["adaptive"] = 1
+    shards: Annotated[int, Field(ge=1, le=SHARDS_MAX)] | Literal["adaptive"] = "adaptive"
     read_mode: Literal["cached", "exact", "live"] = "cached"
     sketch: Sketch = Sketch()
     distinct: Distinct = Distinct()

@@ -130,6 +130,27 @@ class Settings(BaseSettings):
     trends_interval_s: float = Field(
         default=10.0, ge=0.1, le=86_400, allow_inf_nan=False, description="Seconds between scores."
     )
+    shard_rate_max: float = Field(
+        default=10_000.0,
+        ge=1,
+        le=1e9,
+        allow_inf_nan=False,
+        description="Rows a second of one shard of a counter above which it is split.",
+    )
+    shard_delivery_p99_ms: float = Field(
+        default=500.0,
+        ge=1,
+        le=3_600_000,
+        allow_inf_nan=False,
+        description="Milliseconds that a partition's deliveries may take before it is relieved.",
+    )
+    shard_cool_s: float = Field(
+        default=60.0,
+        ge=0.1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Seconds that a split counter must be quiet before its shards are halved.",
+    )
     longest_query_s: float = Field(
         default=3600.0,
         ge=0,

@@ -27,7 +27,7 @@ from pipeline.errors import TallyError, TryAgainError
 COMMANDS = (
     "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
     "dead_letters", "explain", "tail", "rules", "partitions", "doctor", "top", "rank", "unique",
-    "trending",
+    "trending", "shard", "load",
 )
 # fmt: on
 

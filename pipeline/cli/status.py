@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.reads.health import Status
+    from pipeline.reads.observed import PlanStatus
 
 UNHEALTHY = 1
 
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def status(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Lag and ages per shard, freshness, dead letters, rollups; what is wrong and what to do.
+    """Lag, ages, freshness, dead letters, rollups, hot counters; what is wrong and what to do.
 
     The exit code is 0 when healthy, 1 when not. Lines with `!` make it unhealthy; those with `-`
     are only remarks.
@@ -93,6 +94,17 @@ def _lines(found: "Status") -> "Iterator[str]":
     behind_ms = found.trends_behind_ms
     behind = "not known yet" if behind_ms is None else f"{behind_ms / 1000:.0f} s behind the log"
     yield f"trends       {behind}"
+    yield f"shard plan   {_plan(found.shard_plan)}"
+
+
+def _plan(plan: "PlanStatus") -> str:
+    most, hottest = plan.most_split, plan.hottest
+    told = [f"{plan.split:,} {'counter' if plan.split == 1 else 'counters'} split"]
+    if most is not None:
+        told.append(f"most {printable(most.counter)} into {most.shards}")
+    if hottest is not None:
+        told.append(f"hottest {printable(hottest.counter)} with {hottest.rate:,.0f} rows/s")
+    return ", ".join(told)
 
 
 def _age(age_ms: int | None) -> str:

@@ -18,8 +18,9 @@ from pipeline import topics
 from pipeline.control.known_rules import KnownRules, known_rules
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.rules_diff import differences, in_one_line
-from pipeline.control.shard_plan import RULES_KEY, id_partitions
+from pipeline.control.shard_plan import id_partitions
 from pipeline.errors import OperatorError, TryAgainError
+from pipeline.planning.plan import RULES_KEY
 from pipeline.rules import RULES_KIND, VERSION_MAX, CountingRules
 
 if TYPE_CHECKING:

@@ -84,4 +84,5 @@ def _family(place: str, rules: FamilyRules) -> dict[str, str]:
             f"{place}.trends.{name}": msgspec.json.encode(value).decode()
             for name, value in msgspec.structs.asdict(rules.trends).items()
         },
+        f"{place}.shards": str(rules.shards or "adaptive"),
     }

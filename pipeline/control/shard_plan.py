@@ -2,48 +2,43 @@
 
 Its record with the key `rules` holds the counting rules that somebody last began to apply, and in
 them the number of partitions that ids are routed by. It is compacted, so that retention can never
-take that number away, and is read whole, which is a matter of milliseconds.
+take that number away, and is read whole, which is a matter of milliseconds. Its other records say
+which counters are split (`pipeline/planning/`).
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
-
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from pipeline import topics
 from pipeline.control.log_writer import LogRecord, write_records
-from pipeline.errors import BadInputError, OperatorError, TryAgainError
-from pipeline.groupless import groupless_consumer, partition_ends, value_of
-from pipeline.rules import CountingRules, parse_rules
+from pipeline.errors import OperatorError
+from pipeline.groupless import groupless_consumer, partition_ends
+from pipeline.planning.plan import RULES_KEY, PlanRecords
+from pipeline.planning.plan_topic import PlanTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
-
-RULES_KEY = b"rules"
-
-_POLL_S = 1.0
-_POLLS_MAX = 20
-# The end is told by a fetch that waited in vain; as its reader waits too, that shall be short.
-_FETCH_WAIT_MS = 10
+    from pipeline.rules import CountingRules
 
 
 def planned_rules(kafka: str) -> CountingRules | None:
-    """The newest rules in the plan, or None if nobody ever applied any.
+    """The newest rules in the plan, or None if nobody ever applied any. As `read_plan`."""
+    return read_plan(kafka).rules
+
+
+def read_plan(kafka: str) -> PlanRecords:
+    """All that is in the plan, which is nothing where nobody has made it.
 
     Blocks; raises TryAgainError when Kafka is away, OperatorError when the plan cannot be read.
     """
     if topics.SHARD_PLAN not in topics.partition_counts(topics.admin_client(kafka), kafka):
-        return None
-    newest: CountingRules | None = None
-    for key, value in _records(kafka):
-        if key == RULES_KEY and value is not None:
-            rules = _parsed(value)
-            if newest is None or rules.supersedes(newest):
-                newest = rules
-    return newest
+        return PlanRecords()
+    with contextlib.closing(PlanTopic(kafka)) as topic:
+        return topic.read()
 
 
 def id_partitions(known: CountingRules | None, partitions: int) -> int:
@@ -107,39 +102,3 @@ def has_records(kafka: str, partitions: int) -> bool:
         )
     finally:
         consumer.close()
-
-
-def _parsed(value: bytes) -> CountingRules:
-    try:
-        return parse_rules(value)
-    except BadInputError as error:
-        raise OperatorError(
-            f"topic {topics.SHARD_PLAN} has a record that is {error}; a newer Tally may have "
-            "written it: use that one, or `tally rules apply` with it again"
-        ) from error
-
-
-def _records(kafka: str) -> list[tuple[object, bytes | None]]:
-    """Key and value of every record, in order."""
-    found: list[tuple[object, bytes | None]] = []
-    consumer = groupless_consumer(kafka, {"fetch.wait.max.ms": _FETCH_WAIT_MS})
-    try:
-        start, _ = partition_ends(consumer, topics.SHARD_PLAN, 0)
-        consumer.assign([TopicPartition(topics.SHARD_PLAN, 0, start)])
-        silent = 0
-        while silent < _POLLS_MAX:
-            message = consumer.poll(_POLL_S)
-            error = None if message is None else message.error()
-            if message is None:
-                silent += 1
-            elif error is None:
-                found.append((message.key(), value_of(message)))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return found
-            elif not error.retriable():
-                raise KafkaException(error)
-    except KafkaException as error:
-        raise TryAgainError(f"Kafka did not let {topics.SHARD_PLAN} be read: {error}") from error
-    finally:
-        consumer.close()
-    raise TryAgainError(f"Kafka at {kafka} did not let {topics.SHARD_PLAN} be read in time")

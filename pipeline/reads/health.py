@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import topics
 from pipeline.reads.observed import FRESHNESS_OVER_MS
+from pipeline.reads.plan_remarks import plan_remarks
 from schemas.rules import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pipeline.reads.observed import Freshness, Letters, Observed, Spill
+    from pipeline.reads.observed import Freshness, Letters, Observed, PlanStatus, Spill
 
 CHECKPOINT_AGE_MS_MAX = 30_000
 """Older than this, the shard's worker is away or stuck, whatever its process does."""
@@ -85,6 +86,7 @@ class Status:
     late_rollups: dict[str, int]
     trends_behind_ms: int | None
     capped: list[Spill]
+    shard_plan: PlanStatus
     problems: list[str]
     remarks: list[str]
 
@@ -113,6 +115,7 @@ def judge(observed: Observed) -> Status:
         late_rollups={f: age for f, age in ages_ms.items() if age > _late_ms(observed)},
         trends_behind_ms=_trends_behind_ms(observed, observed.trends_until_ms),
         capped=list(observed.spills),
+        shard_plan=observed.plan,
         problems=list(_problems(shards, observed)),
         remarks=list(_remarks(shards, observed)),
     )
@@ -196,6 +199,7 @@ def _remarks(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
     if late:
         yield f"rollups of {_families(late)} are late, so that their cached counts are old"
     yield from _trends_remarks(shards, observed)
+    yield from plan_remarks(observed.plan)
     for spill in observed.spills:
         yield (
             f"{_families([spill.family])} had more counters than its cap allows: {spill.amount:,} "

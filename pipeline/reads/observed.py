@@ -42,6 +42,32 @@ class Spill:
 
 
 @dataclass(frozen=True, slots=True)
+class HotCounter:
+    """A counter with the rows a second that producers send of it, and its shards."""
+
+    counter: str
+    rate: float
+    shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatus:
+    """The shard plan: how many counters are split, and which of them into most shards.
+
+    `hottest` is by rate. `capped` have more for each shard than is wanted, and no partition is
+    left to split them further; `over_sharded` have many shards for little. `unreadable` is why
+    nothing is known of the plan.
+    """
+
+    split: int = 0
+    most_split: HotCounter | None = None
+    hottest: HotCounter | None = None
+    capped: Sequence[HotCounter] = ()
+    over_sharded: Mapping[str, int] = field(default_factory=dict)
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What Kafka and ClickHouse said at `now_ms`; by shard, where nothing else is said.
 
@@ -66,3 +92,4 @@ class Observed:
     trends_interval_ms: int = 10_000
     heartbeat_interval_ms: int = 5_000
     lateness_ms_min: int = 86_400_000
+    plan: PlanStatus = PlanStatus()

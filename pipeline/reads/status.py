@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from pipeline import topics
 from pipeline.caps import spill_counter
-from pipeline.errors import TryAgainError
+from pipeline.errors import OperatorError, TryAgainError
+from pipeline.planning.reading import shards_now
 from pipeline.reads.cell_sql import BUILD
 from pipeline.reads.health import Status, judge
-from pipeline.reads.observed import FRESHNESS_OVER_MS, Freshness, Letters, Observed, Spill
+from pipeline.reads.observed import (
+    FRESHNESS_OVER_MS,
+    Freshness,
+    Letters,
+    Observed,
+    PlanStatus,
+    Spill,
+)
 from pipeline.reads.scored_minutes import MINUTE_MS, scored_minutes
 from schemas.families import load_families
 
@@ -31,7 +40,9 @@ def status(settings: Settings, reads: Reads) -> Status:
     Raises OperatorError for a families' file that cannot be read: lateness is in it.
     """
     # The log's ends come first: a shard that is flushed beyond them has no lag.
-    return judge(observe_clickhouse(reads, settings, log_ends(settings.kafka)))
+    ends = log_ends(settings.kafka)
+    observed = observe_clickhouse(reads, settings, ends)
+    return judge(replace(observed, plan=_plan(settings, reads.now_ms()) if ends else PlanStatus()))
 
 
 def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -> Observed:
@@ -79,6 +90,13 @@ def log_ends(kafka: str) -> dict[int, int]:
         raise TryAgainError(f"Kafka at {kafka} did not tell its offsets: {error}") from error
     finally:
         consumer.close()
+
+
+def _plan(settings: Settings, now_ms: int) -> PlanStatus:
+    try:
+        return shards_now(settings, now_ms).status(settings.shard_rate_max)
+    except OperatorError as error:
+        return PlanStatus(unreadable=str(error))
 
 
 def _freshness(reads: Reads) -> dict[int, Freshness]:

@@ -105,13 +105,14 @@ def test_ids_are_routed_by_the_number_of_partitions_that_was_fixed_first() -> No
 
 
 def test_differences_are_told_in_the_words_of_the_file() -> None:
-    before = CountingRules(families={"a": FamilyRules(), "gone": FamilyRules(cells_max=5)})
+    before = CountingRules(families={"a": FamilyRules(shards=4), "gone": FamilyRules(cells_max=5)})
     after = CountingRules(
         families={"a": FamilyRules(regions=False), "b": FamilyRules()}, ids_limit=9
     )
     assert differences(before, after) == [
         Difference("ids_per_partition", "1000000", "9"),
         Difference("families.a.regions", "true", "false"),
+        Difference("families.a.shards", "4", "adaptive"),
         Difference("families.b", "not named", "named"),
         Difference("families.gone", "named", "not named"),
         Difference("families.gone.cells_max", "5", "1000000"),
@@ -129,4 +130,4 @@ def test_rules_are_shown_with_every_setting() -> None:
     shown = settings_of(CountingRules(families={"a": FamilyRules(lateness_ms=90_000)}))
     assert shown["default.lateness"] == "1d"
     assert shown["families.a.lateness"] == "90s"
-    assert len(shown) == 1 + 16 + 16
+    assert len(shown) == 1 + 17 + 17

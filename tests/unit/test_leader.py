@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.checkpoint import OwnedShard
 from pipeline.errors import TryAgainError
-from pipeline.leader import Leader
+from pipeline.leader import Leader, ShardPlanning
 from pipeline.rollup.steps import Rolled
 from pipeline.rules import CountingRules
 from pipeline.shard import Shard
@@ -48,12 +48,30 @@ class Control:
         self.appended.append((topic, kind, value))
 
 
+class Planning:
+    """Remembers its passes; each fails with the next of `failures`."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.passes = self.rests = 0
+        self._failures = list(failures)
+
+    def run(self) -> None:
+        self.passes += 1
+        if self._failures:
+            raise self._failures.pop(0)
+
+    def rest(self) -> None:
+        self.rests += 1
+
+
 def leader(
     owner: Any,
     control: Control,
     passes: list[Rolled | Exception],
     keep_plan: Callable[[CountingRules], None] = lambda _: None,
     score_trends: Callable[[CountingRules], TrendsScored] = lambda _: TrendsScored(0, 0, 0.0),
+    *,
+    planning: ShardPlanning | None = None,
 ) -> Leader:
     def roll_up() -> Rolled:
         result = passes.pop(0) if passes else Rolled()
@@ -65,7 +83,14 @@ def leader(
         heartbeat_interval_s=0.1, rollup_interval_s=0.1, trends_interval_s=0.1, config=None
     )
     return Leader(
-        owner, control, roll_up, keep_plan, score_trends, clock=StillClock(), settings=settings
+        owner,
+        control,
+        roll_up,
+        keep_plan,
+        score_trends,
+        planning=planning or Planning(),
+        clock=StillClock(),
+        settings=settings,
     )
 
 
@@ -196,3 +221,32 @@ async def test_who_does_not_lead_scores_no_trends() -> None:
     await asyncio.sleep(0.5)
     task.cancel()
     assert asked == []
+
+
+@pytest.fixture
+def quick_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.leader.PLAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr("pipeline.leader.PLAN_RETRY_S", 0.01)
+
+
+@pytest.mark.usefixtures("quick_plan")
+async def test_nothing_that_goes_wrong_ends_the_planning_of_shards(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = TryAgainError("Kafka is away")
+    planning = Planning(away, away, KeyError("a mistake"))
+    duty = leader(Owner(0), Control(), [], planning=planning).plan_shards()
+    await run_until(duty, lambda: planning.passes >= 5)
+    assert planning.rests == 0
+    assert caplog.messages == [
+        "Kafka is away; trying again",
+        "shards cannot be planned; trying again",
+    ]
+
+
+@pytest.mark.usefixtures("quick_plan")
+async def test_who_does_not_lead_rests_from_planning() -> None:
+    owner, planning = Owner(1), Planning()
+    duty = leader(owner, Control(), [], planning=planning).plan_shards()
+    await run_until(duty, lambda: planning.rests >= 2)
+    assert planning.passes == 0

@@ -98,6 +98,7 @@ def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
                 "max_per_member": 5.0,
                 "min_regions": 2,
             },
+            "shards": 0,
         },
         "families": {},
         "ids_limit": 1_000_000,
@@ -125,6 +126,20 @@ def test_a_named_family_stays_named_though_its_rules_are_the_defaults() -> None:
     assert not rules.counts_as(CountingRules())
 
 
-def test_what_does_not_decide_counting_is_not_in_the_rules() -> None:
-    text = '[default]\nshards = 8\nread_mode = "live"\nretention."1m" = "1h"'
+def test_what_decides_neither_counting_nor_partitions_is_not_in_the_rules() -> None:
+    text = '[default]\nread_mode = "live"\nretention."1m" = "1h"'
     assert counting_rules(parse_families(text)) == CountingRules()
+
+
+def test_how_many_shards_a_family_has_is_in_the_rules_for_producers() -> None:
+    text = '[default]\nshards = 8\n[families.a]\nshards = "adaptive"\n[families.b]\nshards = 1'
+    rules = counting_rules(parse_families(text))
+    assert [rules.of(counter).shards for counter in ("x:1", "a:1", "b:1")] == [8, 0, 1]
+    assert not rules.counts_as(counting_rules(parse_families(text.replace("8", "4"))))
+
+
+def test_rules_that_say_nothing_of_shards_are_adaptive() -> None:
+    assert parse_rules(b'{"version":1,"families":{"a":{}}}').of("a:1").shards == 0
+    for bad in (b"-1", b"4097", b'"adaptive"'):
+        with pytest.raises(BadInputError):
+            parse_rules(b'{"version":1,"default":{"shards":' + bad + b"}}")

@@ -12,7 +12,14 @@ from pipeline.reads.health import (
     Status,
     judge,
 )
-from pipeline.reads.observed import Freshness, Letters, Observed, Spill
+from pipeline.reads.observed import (
+    Freshness,
+    HotCounter,
+    Letters,
+    Observed,
+    PlanStatus,
+    Spill,
+)
 from pipeline.reads.reads import FlushedShard
 
 NOW = 1_760_000_000_000
@@ -226,3 +233,22 @@ def test_a_capped_family_is_a_remark_with_what_to_do() -> None:
     assert status.document()["capped"] == [
         {"family": "likes", "counter": "likes:", "amount": 1_500}
     ]
+
+
+def test_counters_that_no_partition_is_left_for_are_remarked() -> None:
+    plan = PlanStatus(capped=[HotCounter("likes:a", 64_000.0, 4)])
+    [remark] = one(plan=plan).remarks
+    assert remark.startswith("likes:a has 16,000 rows a second for each of its 4 shards")
+    assert remark.endswith("run tally partitions 8")
+
+
+def test_over_sharded_counters_are_remarked_with_what_to_do() -> None:
+    plan = PlanStatus(over_sharded={f"likes:{n:02}": 8 for n in range(12)})
+    found = one(plan=plan)
+    assert "likes:09 and 2 more" in found.remarks[0]
+    assert found.healthy
+    assert found.document()["shard_plan"]["over_sharded"]["likes:11"] == 8
+
+
+def test_a_plan_that_cannot_be_read_is_remarked() -> None:
+    assert one(plan=PlanStatus(unreadable="a newer Tally")).remarks == ["a newer Tally"]

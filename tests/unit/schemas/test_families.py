@@ -33,7 +33,7 @@ ids = { horizon = "10m" }
 def test_without_a_file_every_family_has_the_defaults() -> None:
     families = load_families(None)
     family = families.for_counter("likes:post-42")
-    assert (family.kind, family.shards, family.read_mode) == ("exact", 1, "cached")
+    assert (family.kind, family.shards, family.read_mode) == ("exact", "adaptive", "cached")
     assert (family.lateness_ms, family.ids.horizon_ms) == (DAY_MS, DAY_MS)
     assert family.distinct.grains == ["1h", "1d"]
 

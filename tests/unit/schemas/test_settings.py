@@ -28,6 +28,9 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "heartbeat_interval_s": 5.0,
         "rollup_interval_s": 60.0,
         "trends_interval_s": 10.0,
+        "shard_rate_max": 10_000.0,
+        "shard_delivery_p99_ms": 500.0,
+        "shard_cool_s": 60.0,
         "longest_query_s": 3600.0,
     }
 

@@ -1,0 +1,1 @@
+"""The shard plan: what producers report, what the leader decides, what producers follow."""
