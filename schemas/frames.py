@@ -70,12 +70,18 @@ def encode_frame(columns: Mapping[str, Sequence[object] | pa.Array]) -> bytes:
         raise BadInputError(f"frame: {error}") from None
     if batch.num_rows > MAX_FRAME_ROWS:
         raise BadInputError(f"frame: more than {MAX_FRAME_ROWS} rows")
+    data = frame_bytes(batch)
+    if len(data) > MAX_FRAME_BYTES:
+        raise BadInputError(f"frame: more than {MAX_FRAME_BYTES} bytes")
+    return data
+
+
+def frame_bytes(batch: pa.RecordBatch) -> bytes:
+    """Columns as the bytes of a frame. Whether they make one is the caller's to know."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
-    if len(data) > MAX_FRAME_BYTES:
-        raise BadInputError(f"frame: more than {MAX_FRAME_BYTES} bytes")
     return data
 
 
@@ -90,12 +96,17 @@ def read_frame(data: bytes) -> Frame:
     except (pa.ArrowException, OSError, ValueError, KeyError, struct.error):
         raise BadInputError("frame: not an Arrow IPC stream") from None
     try:
-        return Frame(_typed(written), written)
+        return Frame(typed_columns(written), written)
     except pa.ArrowException:
         raise BadInputError("frame: its columns cannot be converted") from None
 
 
-def _typed(written: pa.Table) -> pa.Table:
+def typed_columns(written: pa.Table) -> pa.Table:
+    """Columns of an event's fields brought to FRAME_SCHEMA; those left out are the default.
+
+    `at` may hold nulls, for whoever knows the time. Raises BadInputError for a column of a wrong
+    type, and pyarrow's errors for what it cannot convert.
+    """
     rows = written.num_rows
     arrays = []
     for field in FRAME_SCHEMA:

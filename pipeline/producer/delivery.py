@@ -1,0 +1,181 @@
+"""Packs batches by the plan of the moment, sends them, and keeps what became of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pipeline import topics
+from pipeline.errors import TryAgainError
+from pipeline.planning import load
+from pipeline.producer.client import Client, ClientDeadError
+from pipeline.producer.packing import ROWS_AT_ONCE, pack
+from pipeline.producer.receipts import NotStoredError, UnknownDeliveryError
+from pipeline.producer.reporting import LoadMeter
+from pipeline.sharding import chooser
+from schemas.frames import FRAME_CONTENT_TYPE, read_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from pipeline.clock import Clock
+    from pipeline.planning.plan import Plan
+    from pipeline.producer.batch import Batch
+    from pipeline.producer.packing import Frame, Packed
+    from pipeline.producer.receipts import Outcome
+    from pipeline.sharding import Integers, Strategy
+
+log = logging.getLogger(__name__)
+
+REPORT_INTERVAL_S = 1.0
+
+
+class Unknown(NamedTuple):
+    """Increments that Kafka did not confirm in time: it may have them or not."""
+
+    partition: int
+    increments: int
+    reason: str
+    frame: bytes
+
+    def columns(self) -> pa.Table:
+        """The increments as they were packed: those of one cell are one."""
+        return read_frame(self.frame).columns
+
+
+class Delivery:
+    """Sends batches. One thread sends; the rest may be asked by any.
+
+    `on_unknown` is called from the client's thread and must not block.
+    """
+
+    def __init__(
+        self,
+        make_client: Callable[[], Client],
+        plan: Callable[[], Plan],
+        strategy: Strategy,
+        on_unknown: Callable[[Unknown], None],
+        clock: Clock,
+    ) -> None:
+        """Raises BadInputError for a strategy that is not known."""
+        self.stored = 0
+        self.unknown = 0
+        self._make_client = make_client
+        self._plan = plan
+        self._on_unknown = on_unknown
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._in_flight = np.zeros(0, np.int64)
+        self._chooser = chooser(strategy, in_flight=self._rows_in_flight)
+        self._meter = LoadMeter(uuid.uuid4().hex)
+        self._reported_s = clock.monotonic_s()
+        self._client = make_client()
+
+    def wait_for_room(self, timeout_s: float) -> bool:
+        """Blocks while too much waits for Kafka's word; whether there is room now."""
+        return self._client.wait_for_room(timeout_s)
+
+    def send(self, batch: Batch) -> None:
+        """Pack and send a batch; its outcome tells what becomes of it. Blocks only to send."""
+        try:
+            packed = self._packed(batch)
+        except Exception as error:
+            # A bug, but what is not sent must be told, and what comes next must be sent.
+            log.exception("a batch cannot be packed")
+            batch.outcome.refused(batch.rows, NotStoredError(f"never sent: {error!r}"))
+            return
+        begins = np.cumsum([0, *(len(one.frames) for one in packed)])
+        batch.outcome.packed(
+            np.concatenate([one.frame_of_row + begins[i] for i, one in enumerate(packed)]),
+            int(begins[-1]),
+        )
+        frames = [frame for one in packed for frame in one.frames]
+        for number, frame in enumerate(frames):
+            self._send(frame, number, batch.outcome)
+        for one in packed:
+            self._meter.add(one.load)
+
+    def report(self) -> None:
+        """Tell the leader of the load, if a second has passed and there is something to tell."""
+        now_s = self._clock.monotonic_s()
+        interval_s = now_s - self._reported_s
+        if interval_s < REPORT_INTERVAL_S:
+            return
+        self._reported_s = now_s
+        figures = self._client.take_figures()
+        report = self._meter.take(self._clock.now_ms(), round(interval_s * 1000), *figures)
+        if report is not None:
+            self._client.tell(topics.LOAD, load.encode(report))
+
+    def give_up(self) -> None:
+        """What is not confirmed by now is unknown. Never blocks."""
+        self._client.give_up()
+
+    def close(self) -> None:
+        """Give up on what is not confirmed by now: it is unknown. Blocks shortly."""
+        self._client.close()
+
+    def _packed(self, batch: Batch) -> list[Packed]:
+        plan = self._plan()
+        self._grow(plan.partitions)
+        return [pack(table, plan, self._chooser) for table in batch.tables(ROWS_AT_ONCE)]
+
+    def _send(self, frame: Frame, number: int, outcome: Outcome) -> None:
+        self._count(frame, 1)
+        try:
+            self._client.send(
+                topics.INCREMENTS,
+                frame.partition,
+                frame.value,
+                {"content-type": FRAME_CONTENT_TYPE},
+                on_stored=partial(self._when_stored, frame, number, outcome),
+                on_unknown=partial(self._when_unknown, frame, number, outcome),
+            )
+        except ClientDeadError as error:
+            log.warning("%s; going on with a new client", error)
+            self._client.retire()
+            self._client = self._make_client()
+            self._count(frame, -1)
+            self._send(frame, number, outcome)
+        except TryAgainError as error:
+            self._count(frame, -1)
+            outcome.failed(number, NotStoredError(f"never sent: {error}"))
+
+    def _when_stored(self, frame: Frame, number: int, outcome: Outcome, offset: int) -> None:
+        self._count(frame, -1)
+        with self._lock:
+            self.stored += frame.increments
+        outcome.stored(number, frame.partition, offset)
+
+    def _when_unknown(self, frame: Frame, number: int, outcome: Outcome, reason: str) -> None:
+        self._count(frame, -1)
+        with self._lock:
+            self.unknown += frame.increments
+        self._on_unknown(Unknown(frame.partition, frame.increments, reason, frame.value))
+        outcome.failed(
+            number,
+            UnknownDeliveryError(
+                f"not confirmed: Kafka may have it or not ({reason}); "
+                "with an id it is safe to send it again"
+            ),
+        )
+
+    def _count(self, frame: Frame, sign: int) -> None:
+        with self._lock:
+            self._in_flight[frame.partition] += sign * frame.rows
+
+    def _grow(self, partitions: int) -> None:
+        with self._lock:
+            missing = max(0, partitions - len(self._in_flight))
+            self._in_flight = np.append(self._in_flight, np.zeros(missing, np.int64))
+
+    def _rows_in_flight(self) -> Integers:
+        with self._lock:
+            return self._in_flight.copy()

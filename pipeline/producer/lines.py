@@ -1,0 +1,220 @@
+"""Events that are JSON lines already: each is sent as it is, where the producer would send it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline import topics
+from pipeline.clock import SystemClock
+from pipeline.errors import TryAgainError
+from pipeline.planning import load
+from pipeline.planning.following import PlanFollower
+from pipeline.producer.client import Client, ClientDeadError
+from pipeline.producer.delivery import REPORT_INTERVAL_S
+from pipeline.producer.packing import placed
+from pipeline.producer.producer import DELIVERY_TIMEOUT_S
+from pipeline.producer.receipts import NotStoredError, Outcome, Receipt, UnknownDeliveryError
+from pipeline.producer.reporting import LoadMeter
+from pipeline.sharding import chooser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from confluent_kafka import Message
+
+    from pipeline.clock import Clock
+
+    Told = Callable[[KafkaError | None, Message], None]
+
+log = logging.getLogger(__name__)
+
+_LINGER_MS = 10
+_FULL_POLL_S = 0.01
+
+
+class LineProducer:
+    """Sends lines, each a message of its own. Only one thread may send.
+
+    Follows the shard plan, reports its load, and delivers as Producer does. What Kafka has not
+    confirmed after `delivery_timeout` seconds is unknown, and is never sent again.
+    """
+
+    def __init__(
+        self,
+        kafka: str,
+        *,
+        delivery_timeout: float = DELIVERY_TIMEOUT_S,
+        clock: Clock | None = None,
+    ) -> None:
+        """Connects. Blocks until it knows the partitions, and raises what Producer raises."""
+        self._kafka = kafka
+        self._clock = clock or SystemClock()
+        self._delivery_timeout_s = delivery_timeout
+        self._lock = threading.Lock()
+        self._unknown = 0
+        self._chooser = chooser("random")
+        self._meter = LoadMeter(uuid.uuid4().hex)
+        self._reported_s = self._clock.monotonic_s()
+        self._follower = PlanFollower(kafka, self._clock)
+        self._follower.start()
+        self._client = self._connected()
+
+    @property
+    def unknown(self) -> int:
+        """How many lines Kafka did not confirm in time."""
+        return self._unknown
+
+    def send(self, lines: Sequence[bytes], columns: pa.Table) -> Receipt:
+        """Send lines; row i of `columns` (FRAME_SCHEMA) is what the decoder read in line i.
+
+        Blocks while the client's queue is full.
+        """
+        if not lines:
+            return Receipt.of(())
+        partitions, rows = placed(columns, self._follower.plan, self._chooser)
+        found, which = np.unique(partitions, return_inverse=True)
+        outcome = Outcome()
+        outcome.packed(which, len(found))
+        for number, partition in enumerate(found.tolist()):
+            places = np.flatnonzero(which == number).tolist()
+            began_s = self._clock.monotonic_s()
+            part = _Part(
+                outcome,
+                number,
+                partition,
+                len(places),
+                began_s=began_s,
+                on_settled=self._on_settled,
+            )
+            for place in places:
+                self._send(lines[place], part)
+        self._meter.add(rows)
+        self._report()
+        return Receipt(outcome, 0, len(lines))
+
+    def close(self) -> None:
+        """Give up on what is not confirmed by now: it is unknown. May be repeated."""
+        self._client.close()
+        self._follower.stop()
+
+    def _connected(self) -> _LineClient:
+        return _LineClient(
+            self._kafka,
+            self._clock,
+            delivery_timeout_s=self._delivery_timeout_s,
+            settings={"linger.ms": _LINGER_MS},
+        )
+
+    def _send(self, line: bytes, part: _Part) -> None:
+        try:
+            self._client.send_line(line, part.partition, part.told)
+        except ClientDeadError as error:
+            log.warning("%s; going on with a new client", error)
+            self._client.retire()
+            self._client = self._connected()
+            self._send(line, part)
+        except TryAgainError as error:
+            part.settle_one(-1, NotStoredError(f"never sent: {error}"))
+
+    def _on_settled(self, part: _Part) -> None:
+        with self._lock:
+            self._unknown += part.unknown
+        self._client.took(part.partition, (self._clock.monotonic_s() - part.began_s) * 1000)
+
+    def _report(self) -> None:
+        """Tell the leader of the load, if a second has passed and there is something to tell."""
+        now_s = self._clock.monotonic_s()
+        interval_s = now_s - self._reported_s
+        if interval_s < REPORT_INTERVAL_S:
+            return
+        self._reported_s = now_s
+        figures = self._client.take_figures()
+        report = self._meter.take(self._clock.now_ms(), round(interval_s * 1000), *figures)
+        if report is not None:
+            self._client.tell(topics.LOAD, load.encode(report))
+
+
+class _LineClient(Client):
+    """A client for many small messages, of which it remembers less."""
+
+    def send_line(self, line: bytes, partition: int, told: Told) -> None:
+        """Send, then call `told` as confluent-kafka does.
+
+        Blocks only while the client's queue is full. Raises TryAgainError for a line that was not
+        sent at all.
+        """
+        while True:
+            try:
+                self._producer.produce(
+                    topics.INCREMENTS, line, partition=partition, on_delivery=told
+                )
+            except BufferError:
+                self._retired.wait(_FULL_POLL_S)
+            except KafkaException as error:
+                is_dead = error.args[0].code() == KafkaError._FATAL
+                kind = ClientDeadError if is_dead else TryAgainError
+                raise kind(f"Kafka at {self._kafka} took no event: {error}") from error
+            else:
+                return
+
+    def took(self, partition: int, latency_ms: float) -> None:
+        """Remember how long a delivery took, for reports."""
+        self._settled(0, partition, latency_ms)
+
+
+class _Part:
+    """Lines that go together to one partition: one thing to wait for, not thousands."""
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        number: int,
+        partition: int,
+        lines: int,
+        *,
+        began_s: float,
+        on_settled: Callable[[_Part], None],
+    ) -> None:
+        """It is frame `number` of the outcome. `on_settled` is called from the client's thread."""
+        self.partition = partition
+        self.began_s = began_s
+        self.unknown = 0
+        self._outcome = outcome
+        self._number = number
+        self._on_settled = on_settled
+        self._lock = threading.Lock()
+        self._left = lines
+        self._last = -1
+        self._error: TryAgainError | None = None
+
+    def told(self, error: KafkaError | None, message: Message) -> None:
+        """Kafka's word on one line."""
+        offset = message.offset()
+        if error is None and offset is not None and offset >= 0:
+            self.settle_one(offset, None)
+            return
+        reason = error.str() if error else "Kafka told no offset"
+        text = f"not confirmed: Kafka may have it or not ({reason})"
+        self.settle_one(-1, UnknownDeliveryError(f"{text}; with an id it is safe to send it again"))
+
+    def settle_one(self, offset: int, error: TryAgainError | None) -> None:
+        """All is known of one line more."""
+        with self._lock:
+            self._last = max(self._last, offset)
+            self.unknown += isinstance(error, UnknownDeliveryError)
+            self._error = self._error or error
+            self._left -= 1
+            if self._left:
+                return
+        self._on_settled(self)
+        if self._error is None:
+            self._outcome.stored(self._number, self.partition, self._last)
+        else:
+            self._outcome.failed(self._number, self._error)

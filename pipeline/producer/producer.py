@@ -1,0 +1,378 @@
+"""The producer: increments in, frames to the log, receipts back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Literal, Self
+
+from pipeline.clock import SystemClock
+from pipeline.errors import BadInputError, OperatorError, TryAgainError
+from pipeline.planning import hints
+from pipeline.planning.following import PlanFollower
+from pipeline.producer.batch import FIELDS, Batch
+from pipeline.producer.checks import check_columns, check_increment
+from pipeline.producer.client import Client
+from pipeline.producer.delivery import REPORT_INTERVAL_S, Delivery
+from pipeline.producer.packing import ROWS_AT_ONCE
+from pipeline.producer.receipts import NotStoredError, Receipt, UnknownDeliveryError
+from schemas.events import DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
+from schemas.settings import load_settings
+from schemas.times import AT_MAX_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from pipeline.clock import Clock
+    from pipeline.producer.checks import Columns
+    from pipeline.producer.delivery import Unknown
+    from pipeline.sharding import Strategy
+
+log = logging.getLogger(__name__)
+
+LINGER_S = 0.02
+BATCH_ROWS = 20_000
+WAITING_ROWS_MAX = 200_000
+DELIVERY_TIMEOUT_S = 60.0
+
+_KNOWN_MAX = 100_000
+_ROOM_POLL_S = 0.5
+
+
+class BufferFullError(TryAgainError):
+    """As many increments wait as may, because Kafka is away or slow. This one was not taken."""
+
+
+class Producer:
+    """Sends increments to the log, from any number of threads.
+
+    Increments of one cell without member and id become one; the rest is packed as it is. What is
+    accepted is sent within `linger` seconds, and sooner if there is much. Delivery is idempotent
+    and waits for all replicas. What Kafka has not confirmed after `delivery_timeout` seconds is
+    unknown: it may be in the log or not, and is never sent again. `on_unknown` is told of it, in
+    another thread, and must not block; without it, `flush` and leaving the context raise
+    UnknownDeliveryError.
+
+    At most about `waiting_max` increments wait to be packed, and 64 MiB wait for Kafka's word;
+    beyond that, increments wait for room, or raise BufferFullError with `when_full="raise"`.
+
+    `strategy` says which of its shards an increment of a hot counter goes to: docs/sharding.md.
+    `client` has further settings for librdkafka, such as those for TLS.
+    """
+
+    def __init__(
+        self,
+        kafka: str | None = None,
+        *,
+        strategy: Strategy = "random",
+        linger: float = LINGER_S,
+        waiting_max: int = WAITING_ROWS_MAX,
+        when_full: Literal["wait", "raise"] = "wait",
+        delivery_timeout: float = DELIVERY_TIMEOUT_S,
+        on_unknown: Callable[[Unknown], None] | None = None,
+        client: Mapping[str, str | int | float | bool] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Connects to `kafka`, or to TALLY_KAFKA. Blocks until it knows the partitions.
+
+        Raises TryAgainError when Kafka is away; OperatorError when nobody has made the log, or
+        where it cannot be known to which partitions ids were sent before; BadInputError for
+        arguments that make no sense.
+        """
+        if when_full not in {"wait", "raise"}:
+            raise BadInputError(f"when_full is wait or raise, not {when_full!r}")
+        self._kafka = kafka or load_settings().kafka
+        self._clock = clock or SystemClock()
+        self._now_ms = self._clock.now_ms
+        self._linger_s = linger
+        self._waiting_max = max(1, waiting_max)
+        self._raises = when_full == "raise"
+        self._on_unknown = on_unknown
+        self._known: set[str] = set()
+        self._regions = {REGION_DEFAULT}
+
+        self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._open = Batch()
+        self._sent: list[Batch] = []
+        self._asleep = False
+        self._urgent = False
+        self._closed = False
+        self._given_up = False
+        self._untold_unknown = 0
+
+        self._follower = PlanFollower(self._kafka, self._clock)
+        self._follower.start()
+        try:
+            self._delivery = Delivery(
+                lambda: Client(
+                    self._kafka,
+                    self._clock,
+                    delivery_timeout_s=delivery_timeout,
+                    settings=client,
+                ),
+                lambda: self._follower.plan,
+                strategy,
+                self._tell_unknown,
+                self._clock,
+            )
+        except BaseException:
+            self._follower.stop()
+            raise
+        self._packer = threading.Thread(target=self._run, name="tally-producer", daemon=True)
+        self._packer.start()
+
+    def increment(
+        self,
+        counter: str,
+        delta: int = 1,
+        *,
+        member: str | None = None,
+        region: str = REGION_DEFAULT,
+        at: int | str | datetime | None = None,
+        id: str | None = None,  # noqa: A002 - the field's name
+    ) -> Receipt:
+        """Accept one increment, to be sent soon; without `at` it happens now.
+
+        Raises BadInputError for what the pipeline would refuse. When there is no room it waits, or
+        raises BufferFullError.
+        """
+        if at is None:
+            at = self._now_ms()
+        # What is plainly right is seen here, in a fraction of the time; the model has the last say.
+        if not (
+            type(counter) is str
+            and counter in self._known
+            and type(region) is str
+            and region in self._regions
+            and type(delta) is int
+            and -DELTA_MAX <= delta <= DELTA_MAX
+            and delta
+            and type(at) is int
+            and 0 <= at <= AT_MAX_MS
+            and (
+                member is None
+                or (
+                    type(member) is str
+                    and member.isascii()
+                    and 0 < len(member) <= MEMBER_MAX_BYTES
+                    and "\0" not in member
+                )
+            )
+            and (
+                id is None
+                or (
+                    type(id) is str
+                    and id.isascii()
+                    and 0 < len(id) <= ID_MAX_BYTES
+                    and "\0" not in id
+                )
+            )
+        ):
+            fields = {"counter": counter, "delta": delta, "at": at, "member": member}
+            event = check_increment({**fields, "region": region, "id": id})
+            counter, delta, at = event.counter, event.delta, event.at
+            member, region, id = event.member, event.region, event.id  # noqa: A001
+            self._learn(counter, region)
+        with self._lock:
+            batch = self._open
+            number = batch.first + len(batch.fields) // FIELDS
+            if number >= self._waiting_max or self._closed:
+                self._wait_for_room()
+                batch = self._open
+                number = batch.rows
+            batch.fields += (counter, delta, at, member, region, id)
+            if self._asleep or number == BATCH_ROWS:
+                self._came.notify()
+        return Receipt(batch.outcome, number, number + 1)
+
+    def increment_many(self, columns: Columns) -> Receipt:
+        """Accept many increments at once: equally long columns by an event's fields.
+
+        Columns are lists, NumPy or Arrow arrays, in a mapping or an Arrow table; all but `counter`
+        may be left out, and a null is the same as leaving out. Raises BadInputError that names the
+        first bad rows, and then takes none. When there is no room it waits, piece by piece, or
+        raises BufferFullError and takes none.
+        """
+        receipts: list[Receipt] = []
+        tables = check_columns(columns, self._now_ms(), ROWS_AT_ONCE)
+        for table in tables:
+            receipts.append(self._add(table, must_fit=not self._raises or not receipts))
+        return Receipt.of(receipts)
+
+    def hint(
+        self,
+        counter: str,
+        *,
+        n: int | None = None,
+        expect: float | None = None,
+        for_ms: int = hints.DAY_MS,
+    ) -> None:
+        """Ask for at least `n` shards for a counter, or as many as `expect` increments a second
+        need, before a celebrity's post. All producers follow within seconds, for a day.
+
+        Blocks; raises BadInputError, or TryAgainError when Kafka is away.
+        """
+        hints.hint(self._kafka, counter, n=n, expect=expect, for_ms=for_ms)
+
+    @property
+    def waiting(self) -> int:
+        """How many increments wait to be packed."""
+        return self._open.rows
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an increment would be accepted at once."""
+        return self._open.rows < self._waiting_max
+
+    @property
+    def stored(self) -> int:
+        """How many increments Kafka has confirmed."""
+        return self._delivery.stored
+
+    @property
+    def unknown(self) -> int:
+        """How many increments Kafka did not confirm in time."""
+        return self._delivery.unknown
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Send what waits, and wait until all is known of everything accepted before.
+
+        Blocks up to `timeout` seconds; whether all is known by then. Raises UnknownDeliveryError if
+        increments have become unknown since it was last raised, and there is no `on_unknown`.
+        """
+        deadline_s = None if timeout is None else self._clock.monotonic_s() + timeout
+        with self._lock:
+            batches = [*self._sent, self._open] if self._open.rows else list(self._sent)
+            self._urgent = True
+            self._came.notify()
+        settled = all(self._settles(batch, deadline_s) for batch in batches)
+        with self._lock:
+            unknown, self._untold_unknown = self._untold_unknown, 0
+        if unknown:
+            raise UnknownDeliveryError(
+                f"{unknown} increments were not confirmed: Kafka may have them or not; give "
+                "increments an id before sending them again, so that each is counted once"
+            )
+        return settled
+
+    def close(self, timeout: float | None = None) -> None:
+        """Accept nothing more, flush, and end. May be repeated.
+
+        What was sent and is not confirmed within `timeout` seconds is unknown. Raises
+        UnknownDeliveryError as `flush` does.
+        """
+        with self._lock:
+            self._closed = True
+            self._came.notify()
+            self._room.notify_all()
+        try:
+            self.flush(timeout)
+        finally:
+            self._given_up = True
+            self._delivery.give_up()
+            self._packer.join()
+            self._delivery.close()
+            self._follower.stop()
+        self.flush(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except UnknownDeliveryError:
+            if error is None:
+                raise
+            log.exception("increments were not confirmed")
+
+    def _add(self, table: pa.Table, *, must_fit: bool) -> Receipt:
+        with self._lock:
+            if (must_fit and self._open.rows >= self._waiting_max) or self._closed:
+                self._wait_for_room()
+            batch = self._open
+            first = batch.rows
+            batch.add(table)
+            if self._asleep or batch.rows >= BATCH_ROWS:
+                self._came.notify()
+        return Receipt(batch.outcome, first, first + table.num_rows)
+
+    def _learn(self, counter: str, region: str) -> None:
+        """Remember texts that are right. Their sets are replaced when they have grown too large."""
+        if len(self._known) >= _KNOWN_MAX:
+            self._known = set()
+        if len(self._regions) >= _KNOWN_MAX:
+            self._regions = {REGION_DEFAULT}
+        self._known.add(counter)
+        self._regions.add(region)
+
+    def _wait_for_room(self) -> None:
+        """Called with the lock held; returns with room in the open batch, or raises."""
+        while not self._closed and self._open.rows >= self._waiting_max:
+            if self._raises:
+                raise BufferFullError(
+                    f"{self._open.rows} increments wait for Kafka at {self._kafka}; try again later"
+                )
+            self._room.wait()
+        if self._closed:
+            raise OperatorError("the producer is closed; make a new one")
+
+    def _settles(self, batch: Batch, deadline_s: float | None) -> bool:
+        left_s = None if deadline_s is None else max(0.0, deadline_s - self._clock.monotonic_s())
+        return batch.outcome.wait_until_settled(left_s)
+
+    def _tell_unknown(self, unknown: Unknown) -> None:
+        if self._on_unknown is None:
+            with self._lock:
+                self._untold_unknown += unknown.increments
+            return
+        try:
+            self._on_unknown(unknown)
+        except Exception:
+            log.exception("on_unknown failed")
+
+    def _run(self) -> None:
+        """What the packing thread does."""
+        while (batch := self._next_batch()) is not None:
+            if batch.rows and self._given_up:
+                batch.outcome.refused(
+                    batch.rows, NotStoredError("never sent: the producer was closed")
+                )
+            elif batch.rows:
+                self._delivery.send(batch)
+            self._delivery.report()
+
+    def _next_batch(self) -> Batch | None:
+        """The next batch to send, possibly empty; None when it is closed and all is taken."""
+        with self._lock:
+            if not self._open.rows and not self._closed:
+                self._asleep = True
+                self._came.wait(REPORT_INTERVAL_S)
+                self._asleep = False
+            if self._open.rows < BATCH_ROWS and not (self._urgent or self._closed):
+                self._came.wait_for(self._is_due, self._linger_s)
+        while not (self._delivery.wait_for_room(_ROOM_POLL_S) or self._given_up):
+            self._delivery.report()
+        with self._lock:
+            batch, self._urgent = self._open, False
+            if not batch.rows:
+                return None if self._closed else batch
+            self._open = Batch()
+            self._sent = [one for one in self._sent if not one.outcome.is_settled]
+            self._sent.append(batch)
+            self._room.notify_all()
+        return batch
+
+    def _is_due(self) -> bool:
+        return self._open.rows >= BATCH_ROWS or self._urgent or self._closed
