@@ -9,10 +9,16 @@ from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import duration_ms, moment
 from pipeline.clock import SystemClock
+from pipeline.errors import BadInputError, TryAgainError
 
 if TYPE_CHECKING:
+    from pipeline.producer.receipts import Places
     from pipeline.reads.counts import CountAnswer
+    from pipeline.reads.reads import Reads
     from pipeline.reads.spans import Span
+
+
+WAIT_S = 10.0
 
 
 class GrainOption(StrEnum):
@@ -50,12 +56,23 @@ def count(
             show_default=False,
         ),
     ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(help="Only when what has this receipt is counted: partition:offset,..."),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds to wait for that; 10 if left out.", show_default=False),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """A counter's total, and with --by its windows.
 
     With times it is the sum of the minutes that begin in them; where a time cuts an hour whose
     minutes are gone, a remark says so. A total below zero is shown as 0, with the net beside it.
+
+    With --after, the receipt of `tally produce --json` or of a Producer, the answer has everything
+    that was sent up to it; if that is not counted in time, there is none, and the exit code is 1.
 
     Example: `tally count likes:post-42 --by 1m --last 60m`
     """
@@ -67,10 +84,16 @@ def count(
 
     clock = SystemClock()
     span = asked_span(last, since, until, clock.now_ms())
+    if wait is not None and after is None:
+        raise typer.BadParameter("--wait is for --after RECEIPT")
+    places = None if after is None else _places(after)
     settings = load_settings()
     families = load_families(settings.config)
+    reads = Reads(connect(settings.clickhouse), clock)
+    if places is not None:
+        _wait_until_counted(reads, places, WAIT_S if wait is None else wait)
     answer = counts.count(
-        Reads(connect(settings.clickhouse), clock),
+        reads,
         counts.Question(counter, by.value if by else None, span, None if region == "*" else region),
         mode.value if mode else counts.default_mode(families, counter),
         round(settings.rollup_interval_s * 1000),
@@ -79,6 +102,26 @@ def count(
         print_json(answer.document())
     else:
         _print(answer)
+
+
+def _places(after: str) -> "Places":
+    from pipeline.producer.receipts import Places  # noqa: PLC0415 - brings the Kafka client
+
+    try:
+        return Places.parse(after)
+    except BadInputError as error:
+        raise typer.BadParameter(f"--after: {error}") from error
+
+
+def _wait_until_counted(reads: "Reads", places: "Places", wait_s: float) -> None:
+    from pipeline.reads import receipts  # noqa: PLC0415
+
+    if not receipts.wait_until_counted(reads, places, wait_s, SystemClock()):
+        behind = receipts.behind(reads.positions(), places)
+        raise TryAgainError(
+            f"not counted within {wait_s:g} s: {receipts.told(behind) or 'until just now'}; "
+            "ask again later, and see tally status"
+        )
 
 
 def asked_span(

@@ -15,8 +15,8 @@ from rich.text import Text
 from pipeline.cli.output import console
 from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
+from pipeline.producer import Producer, UnknownDeliveryError
 from pipeline.reads.reads import Reads
-from pipeline.sender import Sender
 from pipeline.synthetic import SyntheticStream
 from schemas.settings import Settings
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
 
 TICK_S = 0.1
+CLOSE_S = 1.0
 SHOW_EVERY_S = 1.0
 PRINT_EVERY_S = 5.0
 """How often the table is printed where it cannot be redrawn: to a file or a pipe."""
@@ -84,13 +85,20 @@ class Demo:
         self._sent = 0
 
     async def run(self) -> None:
-        """Raises TryAgainError when Kafka takes no more events."""
+        """Raises TryAgainError when Kafka is away at the beginning."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._seconds or None):
                 await asyncio.gather(self._send(), self._show())
 
     async def _send(self) -> None:
-        sender = await asyncio.to_thread(Sender, self._environment["TALLY_KAFKA"])
+        producer = await asyncio.to_thread(Producer, self._environment["TALLY_KAFKA"])
+        try:
+            await self._stream_to(producer)
+        finally:
+            with contextlib.suppress(UnknownDeliveryError):
+                producer.close(CLOSE_S)
+
+    async def _stream_to(self, producer: Producer) -> None:
         stream = SyntheticStream(seed=self._clock.now_ms())
         began_s = self._clock.monotonic_s()
         while True:
@@ -99,7 +107,7 @@ class Demo:
             if due > 0:
                 due = min(due, self._rate)
                 events = stream.events(self._clock.now_ms(), due)
-                await asyncio.to_thread(sender.send_frames, events)
+                await asyncio.to_thread(producer.increment_many, events)
                 self._sent += due
             await asyncio.sleep(TICK_S)
 

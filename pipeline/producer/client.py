@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     OnStored = Callable[[int], None]
     OnUnknown = Callable[[str], None]
     Headers = dict[str, str | bytes | None]
+    Told = Callable[[KafkaError | None, Message], None]
 
 IN_FLIGHT_BYTES_MAX = 64 << 20
 """Of messages that wait for Kafka's word. The client has a copy of each."""
 
 _MESSAGE_BYTES_MAX = 1_000_000
 _POLL_S = 0.1
+_FULL_POLL_S = 0.01
 _CLOSE_TIMEOUT_S = 5.0
 _STATISTICS_MS = 1_000
 _LATENCIES_MAX = 10_000
@@ -119,20 +121,37 @@ class Client:
 
         with self._room:
             self._bytes += size
+        try:
+            self.produce(topic, partition, value, headers, told)
+        except TryAgainError:
+            self._settled(size, partition, None)
+            raise
+
+    def produce(
+        self, topic: str, partition: int, value: bytes, headers: Headers | None, told: Told
+    ) -> None:
+        """Send, then call `told` as confluent-kafka does; for those who keep their own figures.
+
+        Blocks only while the client's own queue is full. Raises TryAgainError for a message that
+        was not sent at all, ClientDeadError if this client sends no other either.
+        """
         while True:
             try:
                 self._producer.produce(
                     topic, value, partition=partition, headers=headers, on_delivery=told
                 )
             except BufferError:
-                self._retired.wait(_POLL_S / 10)
+                self._retired.wait(_FULL_POLL_S)
             except KafkaException as error:
-                self._settled(size, partition, None)
                 is_dead = error.args[0].code() == KafkaError._FATAL
                 kind = ClientDeadError if is_dead else TryAgainError
                 raise kind(f"Kafka at {self._kafka} took no event: {error}") from error
             else:
                 return
+
+    def took(self, partition: int, latency_ms: float) -> None:
+        """Remember how long a delivery took."""
+        self._settled(0, partition, latency_ms)
 
     def tell(self, topic: str, value: bytes) -> None:
         """Send something that may get lost, to partition 0. Never blocks, never raises."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,11 +11,10 @@ import numpy as np
 
 from pipeline import topics
 from pipeline.errors import TryAgainError
-from pipeline.planning import load
 from pipeline.producer.client import Client, ClientDeadError
 from pipeline.producer.packing import ROWS_AT_ONCE, pack
 from pipeline.producer.receipts import NotStoredError, UnknownDeliveryError
-from pipeline.producer.reporting import LoadMeter
+from pipeline.producer.reporting import Reporter
 from pipeline.sharding import chooser
 from schemas.frames import FRAME_CONTENT_TYPE, read_frame
 
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from pipeline.sharding import Integers, Strategy
 
 log = logging.getLogger(__name__)
-
-REPORT_INTERVAL_S = 1.0
 
 
 class Unknown(NamedTuple):
@@ -70,12 +66,10 @@ class Delivery:
         self._make_client = make_client
         self._plan = plan
         self._on_unknown = on_unknown
-        self._clock = clock
         self._lock = threading.Lock()
         self._in_flight = np.zeros(0, np.int64)
         self._chooser = chooser(strategy, in_flight=self._rows_in_flight)
-        self._meter = LoadMeter(uuid.uuid4().hex)
-        self._reported_s = clock.monotonic_s()
+        self._reporter = Reporter(clock)
         self._client = make_client()
 
     def wait_for_room(self, timeout_s: float) -> bool:
@@ -100,19 +94,11 @@ class Delivery:
         for number, frame in enumerate(frames):
             self._send(frame, number, batch.outcome)
         for one in packed:
-            self._meter.add(one.load)
+            self._reporter.add(one.load)
 
     def report(self) -> None:
         """Tell the leader of the load, if a second has passed and there is something to tell."""
-        now_s = self._clock.monotonic_s()
-        interval_s = now_s - self._reported_s
-        if interval_s < REPORT_INTERVAL_S:
-            return
-        self._reported_s = now_s
-        figures = self._client.take_figures()
-        report = self._meter.take(self._clock.now_ms(), round(interval_s * 1000), *figures)
-        if report is not None:
-            self._client.tell(topics.LOAD, load.encode(report))
+        self._reporter.report(self._client)
 
     def give_up(self) -> None:
         """What is not confirmed by now is unknown. Never blocks."""

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from typing import TYPE_CHECKING
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException
 
 from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.errors import TryAgainError
-from pipeline.planning import load
 from pipeline.planning.following import PlanFollower
 from pipeline.producer.client import Client, ClientDeadError
-from pipeline.producer.delivery import REPORT_INTERVAL_S
 from pipeline.producer.packing import placed
 from pipeline.producer.producer import DELIVERY_TIMEOUT_S
 from pipeline.producer.receipts import NotStoredError, Outcome, Receipt, UnknownDeliveryError
-from pipeline.producer.reporting import LoadMeter
+from pipeline.producer.reporting import Reporter
 from pipeline.sharding import chooser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
-    from confluent_kafka import Message
+    from confluent_kafka import KafkaError, Message
 
     from pipeline.clock import Clock
-
-    Told = Callable[[KafkaError | None, Message], None]
 
 log = logging.getLogger(__name__)
 
 _LINGER_MS = 10
-_FULL_POLL_S = 0.01
 
 
 class LineProducer:
@@ -60,8 +53,7 @@ class LineProducer:
         self._lock = threading.Lock()
         self._unknown = 0
         self._chooser = chooser("random")
-        self._meter = LoadMeter(uuid.uuid4().hex)
-        self._reported_s = self._clock.monotonic_s()
+        self._reporter = Reporter(self._clock)
         self._follower = PlanFollower(kafka, self._clock)
         self._follower.start()
         self._client = self._connected()
@@ -95,8 +87,8 @@ class LineProducer:
             )
             for place in places:
                 self._send(lines[place], part)
-        self._meter.add(rows)
-        self._report()
+        self._reporter.add(rows)
+        self._reporter.report(self._client)
         return Receipt(outcome, 0, len(lines))
 
     def close(self) -> None:
@@ -104,8 +96,8 @@ class LineProducer:
         self._client.close()
         self._follower.stop()
 
-    def _connected(self) -> _LineClient:
-        return _LineClient(
+    def _connected(self) -> Client:
+        return Client(
             self._kafka,
             self._clock,
             delivery_timeout_s=self._delivery_timeout_s,
@@ -114,7 +106,7 @@ class LineProducer:
 
     def _send(self, line: bytes, part: _Part) -> None:
         try:
-            self._client.send_line(line, part.partition, part.told)
+            self._client.produce(topics.INCREMENTS, part.partition, line, None, part.told)
         except ClientDeadError as error:
             log.warning("%s; going on with a new client", error)
             self._client.retire()
@@ -127,46 +119,6 @@ class LineProducer:
         with self._lock:
             self._unknown += part.unknown
         self._client.took(part.partition, (self._clock.monotonic_s() - part.began_s) * 1000)
-
-    def _report(self) -> None:
-        """Tell the leader of the load, if a second has passed and there is something to tell."""
-        now_s = self._clock.monotonic_s()
-        interval_s = now_s - self._reported_s
-        if interval_s < REPORT_INTERVAL_S:
-            return
-        self._reported_s = now_s
-        figures = self._client.take_figures()
-        report = self._meter.take(self._clock.now_ms(), round(interval_s * 1000), *figures)
-        if report is not None:
-            self._client.tell(topics.LOAD, load.encode(report))
-
-
-class _LineClient(Client):
-    """A client for many small messages, of which it remembers less."""
-
-    def send_line(self, line: bytes, partition: int, told: Told) -> None:
-        """Send, then call `told` as confluent-kafka does.
-
-        Blocks only while the client's queue is full. Raises TryAgainError for a line that was not
-        sent at all.
-        """
-        while True:
-            try:
-                self._producer.produce(
-                    topics.INCREMENTS, line, partition=partition, on_delivery=told
-                )
-            except BufferError:
-                self._retired.wait(_FULL_POLL_S)
-            except KafkaException as error:
-                is_dead = error.args[0].code() == KafkaError._FATAL
-                kind = ClientDeadError if is_dead else TryAgainError
-                raise kind(f"Kafka at {self._kafka} took no event: {error}") from error
-            else:
-                return
-
-    def took(self, partition: int, latency_ms: float) -> None:
-        """Remember how long a delivery took, for reports."""
-        self._settled(0, partition, latency_ms)
 
 
 class _Part:

@@ -13,9 +13,10 @@ from pipeline.planning.following import PlanFollower
 from pipeline.producer.batch import FIELDS, Batch
 from pipeline.producer.checks import check_columns, check_increment
 from pipeline.producer.client import Client
-from pipeline.producer.delivery import REPORT_INTERVAL_S, Delivery
+from pipeline.producer.delivery import Delivery
 from pipeline.producer.packing import ROWS_AT_ONCE
 from pipeline.producer.receipts import NotStoredError, Receipt, UnknownDeliveryError
+from pipeline.producer.reporting import INTERVAL_S
 from schemas.events import DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
 from schemas.settings import load_settings
 from schemas.times import AT_MAX_MS
@@ -358,7 +359,7 @@ class Producer:
         with self._lock:
             if not self._open.rows and not self._closed:
                 self._asleep = True
-                self._came.wait(REPORT_INTERVAL_S)
+                self._came.wait(INTERVAL_S)
                 self._asleep = False
             if self._open.rows < BATCH_ROWS and not (self._urgent or self._closed):
                 self._came.wait_for(self._is_due, self._linger_s)

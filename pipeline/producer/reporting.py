@@ -1,15 +1,21 @@
-"""What a producer sent lately: the figures by which the leader splits hot counters. Pure."""
+"""What a producer sent lately: the figures by which the leader splits hot counters."""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.planning.load import COUNTERS_MAX, LoadReport, heaviest
+from pipeline import topics
+from pipeline.planning.load import COUNTERS_MAX, LoadReport, encode, heaviest
 
 if TYPE_CHECKING:
+    from pipeline.clock import Clock
+    from pipeline.producer.client import Client
     from pipeline.producer.packing import Load
+
+INTERVAL_S = 1.0
 
 REPORT_RATE_MIN = 100
 """Rows a second of one counter that are worth a report."""
@@ -21,7 +27,7 @@ _COUNTERS_KEPT = 100 * COUNTERS_MAX
 
 
 class LoadMeter:
-    """Adds up what is packed, from one report to the next. Not thread-safe."""
+    """Adds up what is packed, from one report to the next. Pure; not thread-safe."""
 
     def __init__(self, producer: str) -> None:
         self._producer = producer
@@ -55,6 +61,34 @@ class LoadMeter:
         )
         self._rows, self._by_counter = 0, {}
         return report if is_worth_telling(report) else None
+
+
+class Reporter:
+    """Tells the leader of the load, about once a second, while there is something to tell.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._meter = LoadMeter(uuid.uuid4().hex)
+        self._reported_s = clock.monotonic_s()
+
+    def add(self, load: Load) -> None:
+        """What was packed."""
+        self._meter.add(load)
+
+    def report(self, client: Client) -> None:
+        """Tell, if a second has passed. Never blocks, never raises."""
+        now_s = self._clock.monotonic_s()
+        interval_s = now_s - self._reported_s
+        if interval_s < INTERVAL_S:
+            return
+        self._reported_s = now_s
+        figures = client.take_figures()
+        report = self._meter.take(self._clock.now_ms(), round(interval_s * 1000), *figures)
+        if report is not None:
+            client.tell(topics.LOAD, encode(report))
 
 
 def is_worth_telling(report: LoadReport) -> bool:

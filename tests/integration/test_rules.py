@@ -10,11 +10,12 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.control.log_writer import LogRecord, write_records
-from pipeline.control.shard_plan import RULES_KEY, keep_plan_with, planned_rules
+from pipeline.control.shard_plan import keep_plan_with, planned_rules
 from pipeline.errors import OperatorError
+from pipeline.planning.plan import RULES_KEY
+from pipeline.producer import Producer
 from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.rules import CountingRules, FamilyRules
-from pipeline.sender import Sender
 from pipeline.topics import ensure_topics
 from schemas.settings import Settings
 from tests.kit.embedded import EmbeddedLog
@@ -138,14 +139,14 @@ def test_a_producer_waits_for_a_plan_where_others_sent_before(tmp_path: Path) ->
     log.start()
     try:
         ensure_topics(log.bootstrap, 1, 5)
-        Sender(log.bootstrap)
+        Producer(log.bootstrap).close()
         write_records(log.bootstrap, [LogRecord("tally.increments", 4, b"{}")], SystemClock())
         with pytest.raises(OperatorError, match="start a worker"):
-            Sender(log.bootstrap)
+            Producer(log.bootstrap).close()
         keep_plan = keep_plan_with(log.bootstrap, SystemClock())
         for version in (2, 1):
             keep_plan(CountingRules(version, id_partitions=3))
-        Sender(log.bootstrap)
+        Producer(log.bootstrap).close()
         planned = planned_rules(log.bootstrap)
         assert planned == CountingRules(2, id_partitions=3)
     finally:

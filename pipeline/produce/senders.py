@@ -1,0 +1,52 @@
+"""The two ways checked lines are sent: as they are, or packed into frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.producer import Producer, Receipt
+from pipeline.producer.lines import LineProducer
+
+if TYPE_CHECKING:
+    from pipeline.produce.checking import Checked
+    from pipeline.producer import Unknown
+
+
+class LineSender:
+    """A Sender: each line is a message, as it is."""
+
+    def __init__(self, kafka: str, timeout_s: float) -> None:
+        """Connects; blocks, and raises what LineProducer raises."""
+        self._producer = LineProducer(kafka, delivery_timeout=timeout_s)
+
+    @property
+    def unknown(self) -> int:
+        return self._producer.unknown
+
+    def send(self, checked: Checked) -> Receipt:
+        return self._producer.send(checked.lines, checked.columns)
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class FrameSender:
+    """A Sender: many lines are a frame, and those of one cell become one."""
+
+    def __init__(self, kafka: str, timeout_s: float) -> None:
+        """Connects; blocks, and raises what Producer raises."""
+        self._producer = Producer(kafka, delivery_timeout=timeout_s, on_unknown=_is_counted)
+
+    @property
+    def unknown(self) -> int:
+        return self._producer.unknown
+
+    def send(self, checked: Checked) -> Receipt:
+        return self._producer.increment_many(checked.columns)
+
+    def close(self) -> None:
+        self._producer.close(0)
+
+
+def _is_counted(_unknown: Unknown) -> None:
+    """The producer counts them, and the chunk they were in is known by its receipt."""
