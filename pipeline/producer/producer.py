@@ -7,10 +7,11 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from pipeline.clock import SystemClock
-from pipeline.errors import BadInputError, OperatorError, TryAgainError
+from pipeline.errors import BadInputError
 from pipeline.planning import hints
 from pipeline.planning.following import PlanFollower
-from pipeline.producer.batch import FIELDS, Batch
+from pipeline.producer.batch import FIELDS
+from pipeline.producer.buffer import BATCH_ROWS, Buffer
 from pipeline.producer.checks import check_columns, check_increment
 from pipeline.producer.client import Client
 from pipeline.producer.delivery import Delivery
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    import pyarrow as pa
-
     from pipeline.clock import Clock
+    from pipeline.producer.batch import Batch
     from pipeline.producer.checks import Columns
     from pipeline.producer.delivery import Unknown
     from pipeline.sharding import Strategy
@@ -36,16 +36,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LINGER_S = 0.02
-BATCH_ROWS = 20_000
 WAITING_ROWS_MAX = 200_000
 DELIVERY_TIMEOUT_S = 60.0
 
 _KNOWN_MAX = 100_000
 _ROOM_POLL_S = 0.5
-
-
-class BufferFullError(TryAgainError):
-    """As many increments wait as may, because Kafka is away or slow. This one was not taken."""
 
 
 class Producer:
@@ -90,21 +85,13 @@ class Producer:
         self._clock = clock or SystemClock()
         self._now_ms = self._clock.now_ms
         self._linger_s = linger
-        self._waiting_max = max(1, waiting_max)
-        self._raises = when_full == "raise"
         self._on_unknown = on_unknown
         self._known: set[str] = set()
         self._regions = {REGION_DEFAULT}
 
-        self._lock = threading.Lock()
-        self._came = threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
-        self._open = Batch()
-        self._sent: list[Batch] = []
-        self._asleep = False
-        self._urgent = False
-        self._closed = False
+        self._buffer = Buffer(waiting_max, raises=when_full == "raise")
         self._given_up = False
+        self._unknown_lock = threading.Lock()
         self._untold_unknown = 0
 
         self._follower = PlanFollower(self._kafka, self._clock)
@@ -180,16 +167,17 @@ class Producer:
             counter, delta, at = event.counter, event.delta, event.at
             member, region, id = event.member, event.region, event.id  # noqa: A001
             self._learn(counter, region)
-        with self._lock:
-            batch = self._open
+        buffer = self._buffer
+        with buffer.lock:
+            batch = buffer.open
             number = batch.first + len(batch.fields) // FIELDS
-            if number >= self._waiting_max or self._closed:
-                self._wait_for_room()
-                batch = self._open
+            if number >= buffer.rows_max or buffer.is_closed:
+                buffer.wait_for_room()
+                batch = buffer.open
                 number = batch.rows
             batch.fields += (counter, delta, at, member, region, id)
-            if self._asleep or number == BATCH_ROWS:
-                self._came.notify()
+            if buffer.is_asleep or number == BATCH_ROWS:
+                buffer.tell()
         return Receipt(batch.outcome, number, number + 1)
 
     def increment_many(self, columns: Columns) -> Receipt:
@@ -200,11 +188,7 @@ class Producer:
         first bad rows, and then takes none. When there is no room it waits, piece by piece, or
         raises BufferFullError and takes none.
         """
-        receipts: list[Receipt] = []
-        tables = check_columns(columns, self._now_ms(), ROWS_AT_ONCE)
-        for table in tables:
-            receipts.append(self._add(table, must_fit=not self._raises or not receipts))
-        return Receipt.of(receipts)
+        return self._buffer.add(check_columns(columns, self._now_ms(), ROWS_AT_ONCE))
 
     def hint(
         self,
@@ -224,12 +208,12 @@ class Producer:
     @property
     def waiting(self) -> int:
         """How many increments wait to be packed."""
-        return self._open.rows
+        return self._buffer.open.rows
 
     @property
     def has_room(self) -> bool:
         """Whether an increment would be accepted at once."""
-        return self._open.rows < self._waiting_max
+        return self._buffer.open.rows < self._buffer.rows_max
 
     @property
     def stored(self) -> int:
@@ -248,12 +232,8 @@ class Producer:
         increments have become unknown since it was last raised, and there is no `on_unknown`.
         """
         deadline_s = None if timeout is None else self._clock.monotonic_s() + timeout
-        with self._lock:
-            batches = [*self._sent, self._open] if self._open.rows else list(self._sent)
-            self._urgent = True
-            self._came.notify()
-        settled = all(self._settles(batch, deadline_s) for batch in batches)
-        with self._lock:
+        settled = all(self._settles(batch, deadline_s) for batch in self._buffer.hurry())
+        with self._unknown_lock:
             unknown, self._untold_unknown = self._untold_unknown, 0
         if unknown:
             raise UnknownDeliveryError(
@@ -268,10 +248,7 @@ class Producer:
         What was sent and is not confirmed within `timeout` seconds is unknown. Raises
         UnknownDeliveryError as `flush` does.
         """
-        with self._lock:
-            self._closed = True
-            self._came.notify()
-            self._room.notify_all()
+        self._buffer.close()
         try:
             self.flush(timeout)
         finally:
@@ -298,17 +275,6 @@ class Producer:
                 raise
             log.exception("increments were not confirmed")
 
-    def _add(self, table: pa.Table, *, must_fit: bool) -> Receipt:
-        with self._lock:
-            if (must_fit and self._open.rows >= self._waiting_max) or self._closed:
-                self._wait_for_room()
-            batch = self._open
-            first = batch.rows
-            batch.add(table)
-            if self._asleep or batch.rows >= BATCH_ROWS:
-                self._came.notify()
-        return Receipt(batch.outcome, first, first + table.num_rows)
-
     def _learn(self, counter: str, region: str) -> None:
         """Remember texts that are right. Their sets are replaced when they have grown too large."""
         if len(self._known) >= _KNOWN_MAX:
@@ -318,24 +284,13 @@ class Producer:
         self._known.add(counter)
         self._regions.add(region)
 
-    def _wait_for_room(self) -> None:
-        """Called with the lock held; returns with room in the open batch, or raises."""
-        while not self._closed and self._open.rows >= self._waiting_max:
-            if self._raises:
-                raise BufferFullError(
-                    f"{self._open.rows} increments wait for Kafka at {self._kafka}; try again later"
-                )
-            self._room.wait()
-        if self._closed:
-            raise OperatorError("the producer is closed; make a new one")
-
     def _settles(self, batch: Batch, deadline_s: float | None) -> bool:
         left_s = None if deadline_s is None else max(0.0, deadline_s - self._clock.monotonic_s())
         return batch.outcome.wait_until_settled(left_s)
 
     def _tell_unknown(self, unknown: Unknown) -> None:
         if self._on_unknown is None:
-            with self._lock:
+            with self._unknown_lock:
                 self._untold_unknown += unknown.increments
             return
         try:
@@ -347,33 +302,15 @@ class Producer:
         """What the packing thread does."""
         while (batch := self._next_batch()) is not None:
             if batch.rows and self._given_up:
-                batch.outcome.refused(
-                    batch.rows, NotStoredError("never sent: the producer was closed")
-                )
+                error = NotStoredError("never sent: the producer was closed")
+                batch.outcome.refused(batch.rows, error)
             elif batch.rows:
                 self._delivery.send(batch)
             self._delivery.report()
 
     def _next_batch(self) -> Batch | None:
-        """The next batch to send, possibly empty; None when it is closed and all is taken."""
-        with self._lock:
-            if not self._open.rows and not self._closed:
-                self._asleep = True
-                self._came.wait(INTERVAL_S)
-                self._asleep = False
-            if self._open.rows < BATCH_ROWS and not (self._urgent or self._closed):
-                self._came.wait_for(self._is_due, self._linger_s)
+        """The next one to send, possibly empty; None when it is closed and all is taken."""
+        self._buffer.wait_until_due(INTERVAL_S, self._linger_s)
         while not (self._delivery.wait_for_room(_ROOM_POLL_S) or self._given_up):
             self._delivery.report()
-        with self._lock:
-            batch, self._urgent = self._open, False
-            if not batch.rows:
-                return None if self._closed else batch
-            self._open = Batch()
-            self._sent = [one for one in self._sent if not one.outcome.is_settled]
-            self._sent.append(batch)
-            self._room.notify_all()
-        return batch
-
-    def _is_due(self) -> bool:
-        return self._open.rows >= BATCH_ROWS or self._urgent or self._closed
+        return self._buffer.take()

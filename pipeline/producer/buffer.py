@@ -1,0 +1,113 @@
+"""Increments that wait to be packed, and those who wait for room among them. Thread-safe."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pipeline.errors import OperatorError, TryAgainError
+from pipeline.producer.batch import Batch
+from pipeline.producer.receipts import Receipt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 20_000
+"""So many are packed without waiting for more."""
+
+
+class BufferFullError(TryAgainError):
+    """As many increments wait as may, because Kafka is away or slow. This one was not taken."""
+
+
+class Buffer:
+    """The batch that is open, and those whose outcome is not known yet.
+
+    `lock` guards `open`. Whoever adds to it directly calls `wait_for_room` before, and `tell` after
+    it, with the lock held. One thread takes batches.
+    """
+
+    def __init__(self, rows_max: int, *, raises: bool) -> None:
+        """At most about `rows_max` wait; beyond that, adding raises BufferFullError or waits."""
+        self.lock = threading.Lock()
+        self.open = Batch()
+        self.rows_max = max(1, rows_max)
+        self.is_closed = False
+        self.is_asleep = False
+        self._raises = raises
+        self._is_urgent = False
+        self._came = threading.Condition(self.lock)
+        self._room = threading.Condition(self.lock)
+        self._taken: list[Batch] = []
+
+    def wait_for_room(self) -> None:
+        """Returns with room in the open batch. Raises BufferFullError, or OperatorError if it is
+        closed. The lock is held; it is let go while this waits."""
+        while not self.is_closed and self.open.rows >= self.rows_max:
+            if self._raises:
+                raise BufferFullError(
+                    f"{self.open.rows} increments wait, since Kafka is away or slow; try later"
+                )
+            self._room.wait()
+        if self.is_closed:
+            raise OperatorError("the producer is closed; make a new one")
+
+    def tell(self) -> None:
+        """Wake whoever takes batches. The lock is held."""
+        self._came.notify()
+
+    def add(self, tables: list[pa.Table]) -> Receipt:
+        """Add many. Waits for room before each table; where it raises instead, it takes none."""
+        receipts: list[Receipt] = []
+        for table in tables:
+            with self.lock:
+                if self.is_closed or not (self._raises and receipts):
+                    self.wait_for_room()
+                batch, first = self.open, self.open.rows
+                batch.add(table)
+                if self.is_asleep or batch.rows >= BATCH_ROWS:
+                    self.tell()
+            receipts.append(Receipt(batch.outcome, first, first + table.num_rows))
+        return Receipt.of(receipts)
+
+    def hurry(self) -> list[Batch]:
+        """Have the open batch taken now; all batches whose outcome is not known yet."""
+        with self.lock:
+            self._is_urgent = True
+            self.tell()
+            return [*self._taken, self.open] if self.open.rows else list(self._taken)
+
+    def close(self) -> None:
+        """Add nothing more. What waits is still taken."""
+        with self.lock:
+            self.is_closed = True
+            self.tell()
+            self._room.notify_all()
+
+    def wait_until_due(self, idle_s: float, linger_s: float) -> None:
+        """Blocks until the open batch is to be taken: full, urgent, or `linger_s` after it began.
+
+        While nothing comes it returns after `idle_s`.
+        """
+        with self.lock:
+            if not self.open.rows and not self.is_closed:
+                self.is_asleep = True
+                self._came.wait(idle_s)
+                self.is_asleep = False
+            if self.open.rows:
+                self._came.wait_for(self._is_due, linger_s)
+
+    def take(self) -> Batch | None:
+        """The open batch, possibly empty; None when it is closed and all is taken."""
+        with self.lock:
+            batch, self._is_urgent = self.open, False
+            if not batch.rows:
+                return None if self.is_closed else batch
+            self.open = Batch()
+            self._taken = [one for one in self._taken if not one.outcome.is_settled]
+            self._taken.append(batch)
+            self._room.notify_all()
+        return batch
+
+    def _is_due(self) -> bool:
+        return self.open.rows >= BATCH_ROWS or self._is_urgent or self.is_closed
