@@ -65,11 +65,11 @@ class PlanFollower:
         self._publish(records, partitions)
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread; the last snapshot stays. Blocks up to a few seconds. May be repeated."""
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """End the thread, waiting so long for it; the last snapshot stays. May be repeated."""
         self._stopped.set()
         if self._thread.ident is not None:
-            self._thread.join(_STOP_TIMEOUT_S)
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         told = ""

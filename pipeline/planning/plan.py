@@ -78,6 +78,12 @@ class Plan:
         rules = self.rules or _DEFAULT_RULES
         return any(family.shards for family in (rules.default, *rules.families.values()))
 
+    @cached_property
+    def split(self) -> Mapping[str, int]:
+        """The counters that have more than one shard by the plan or by a hint, with how many."""
+        named = {name: self.shards_of(name) for name in {*self.shards, *self.hints}}
+        return {name: n for name, n in named.items() if n > 1}
+
     def shards_of(self, counter: str) -> int:
         """Into how many shards a producer spreads a counter now: 1 up to the partitions."""
         wanted = fixed_shards(self.rules, counter) or self.shards.get(counter, 1)

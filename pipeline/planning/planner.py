@@ -70,7 +70,10 @@ class _Watched:
     patience: int = 1
 
     def see(self, planned: int, now_ms: int, cool_ms: float) -> None:
-        """Notice a change of the plan, whoever made it."""
+        """Notice a change of the plan, whoever made it. A clock that was set back counts anew."""
+        self.changed_ms = min(self.changed_ms, now_ms)
+        self.warm_ms = min(self.warm_ms, now_ms)
+        self.halved_ms = min(self.halved_ms, now_ms)
         if planned == self.planned:
             return
         if planned < self.planned:

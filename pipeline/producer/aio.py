@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.producer.producer import Producer
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
     from pipeline.producer.checks import Columns
     from pipeline.producer.receipts import Receipt
+
+_ROOM_S = 0.1
 
 
 class AsyncProducer:
@@ -48,14 +49,15 @@ class AsyncProducer:
         id: str | None = None,  # noqa: A002 - the field's name
     ) -> Receipt:
         """As `Producer.increment`; await the receipt to learn where the log has it."""
-        increment = partial(
-            self.producer.increment, counter, delta, member=member, region=region, at=at, id=id
-        )
-        return increment() if self.producer.has_room else await asyncio.to_thread(increment)
+        while not self.producer.has_room():
+            # Waiting is all that a thread does, so that cancelling this takes nothing half.
+            await asyncio.to_thread(self.producer.has_room, _ROOM_S)
+        return self.producer.increment(counter, delta, member=member, region=region, at=at, id=id)
 
     async def increment_many(self, columns: Columns) -> Receipt:
-        """As `Producer.increment_many`; a large table is checked in another thread."""
-        return await asyncio.to_thread(self.producer.increment_many, columns)
+        """As `Producer.increment_many`, in another thread: one that is cancelled is accepted whole
+        all the same, so whoever sends it again counts it twice."""
+        return await asyncio.shield(asyncio.to_thread(self.producer.increment_many, columns))
 
     async def flush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as Producer's
         """As `Producer.flush`."""

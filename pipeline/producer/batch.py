@@ -49,6 +49,11 @@ class Batch:
         for start in range(0, everything.num_rows, rows_max):
             yield everything.slice(start, rows_max).combine_chunks()
 
+    def forget(self) -> None:
+        """Only what becomes of them is wanted any more."""
+        self._close_fields()
+        self._tables = []
+
     def _close_fields(self) -> None:
         if self.fields:
             self._tables.append(_as_table(self.fields))

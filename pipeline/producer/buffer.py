@@ -31,43 +31,59 @@ class Buffer:
         """At most about `rows_max` wait; beyond that, adding raises BufferFullError or waits."""
         self.lock = threading.Lock()
         self.open = Batch()
-        self.rows_max = max(1, rows_max)
+        self.rows_max = rows_max
+        self.batch_rows = min(BATCH_ROWS, rows_max)
         self.is_closed = False
         self.is_asleep = False
+        self.why_closed = "the producer is closed; make a new one"
         self._raises = raises
+        self._never_waiting: set[int] = set()
+        self._adding = 0
         self._is_urgent = False
         self._came = threading.Condition(self.lock)
         self._room = threading.Condition(self.lock)
         self._taken: list[Batch] = []
 
+    def never_wait_here(self) -> None:
+        """In this thread, adding raises BufferFullError instead of waiting."""
+        self._never_waiting.add(threading.get_ident())
+
     def wait_for_room(self) -> None:
         """Returns with room in the open batch. Raises BufferFullError, or OperatorError if it is
         closed. The lock is held; it is let go while this waits."""
         while not self.is_closed and self.open.rows >= self.rows_max:
-            if self._raises:
-                raise BufferFullError(
-                    f"{self.open.rows} increments wait, since Kafka is away or slow; try later"
-                )
-            self._room.wait()
+            self._wait()
         if self.is_closed:
-            raise OperatorError("the producer is closed; make a new one")
+            raise OperatorError(self.why_closed)
+
+    def has_room(self, timeout_s: float) -> bool:
+        """Blocks so long for room; whether an increment would be accepted, or refused, at once."""
+        with self.lock:
+            return self._room.wait_for(
+                lambda: self.is_closed or self.open.rows < self.rows_max, timeout_s
+            )
 
     def tell(self) -> None:
         """Wake whoever takes batches. The lock is held."""
         self._came.notify()
 
     def add(self, tables: list[pa.Table]) -> Receipt:
-        """Add many. Waits for room before each table; where it raises instead, it takes none."""
+        """Add many. Waits for room before each table; where it raises instead, it takes none.
+
+        What has begun is finished, also if the buffer is closed meanwhile.
+        """
         receipts: list[Receipt] = []
-        for table in tables:
-            with self.lock:
-                if self.is_closed or not (self._raises and receipts):
-                    self.wait_for_room()
-                batch, first = self.open, self.open.rows
-                batch.add(table)
-                if self.is_asleep or batch.rows >= BATCH_ROWS:
-                    self.tell()
-            receipts.append(Receipt(batch.outcome, first, first + table.num_rows))
+        with self.lock:
+            self.wait_for_room()
+            self._adding += 1
+            try:
+                for table in tables:
+                    while receipts and not self._raises and self.open.rows >= self.rows_max:
+                        self._wait()
+                    receipts.append(self._add(table))
+            finally:
+                self._adding -= 1
+                self.tell()
         return Receipt.of(receipts)
 
     def hurry(self) -> list[Batch]:
@@ -78,7 +94,7 @@ class Buffer:
             return [*self._taken, self.open] if self.open.rows else list(self._taken)
 
     def close(self) -> None:
-        """Add nothing more. What waits is still taken."""
+        """Begin to add nothing more. What waits is still taken."""
         with self.lock:
             self.is_closed = True
             self.tell()
@@ -90,7 +106,7 @@ class Buffer:
         While nothing comes it returns after `idle_s`.
         """
         with self.lock:
-            if not self.open.rows and not self.is_closed:
+            if not self.open.rows and not self._is_over():
                 self.is_asleep = True
                 self._came.wait(idle_s)
                 self.is_asleep = False
@@ -102,12 +118,29 @@ class Buffer:
         with self.lock:
             batch, self._is_urgent = self.open, False
             if not batch.rows:
-                return None if self.is_closed else batch
+                return None if self._is_over() else batch
             self.open = Batch()
             self._taken = [one for one in self._taken if not one.outcome.is_settled]
             self._taken.append(batch)
             self._room.notify_all()
         return batch
 
+    def _add(self, table: pa.Table) -> Receipt:
+        first = self.open.rows
+        self.open.add(table)
+        if self.is_asleep or self.open.rows >= self.batch_rows:
+            self.tell()
+        return Receipt(self.open.outcome, first, first + table.num_rows)
+
+    def _wait(self) -> None:
+        if self._raises or threading.get_ident() in self._never_waiting:
+            raise BufferFullError(
+                f"{self.open.rows} increments wait, since Kafka is away or slow; try later"
+            )
+        self._room.wait()
+
     def _is_due(self) -> bool:
-        return self.open.rows >= BATCH_ROWS or self._is_urgent or self.is_closed
+        return self.open.rows >= self.batch_rows or self._is_urgent or self.is_closed
+
+    def _is_over(self) -> bool:
+        return self.is_closed and not self._adding

@@ -60,11 +60,13 @@ def _typed(given: pa.Table, now_ms: int) -> pa.Table:
     try:
         typed = typed_columns(given)
         typed.validate(full=True)
-    except pa.ArrowException as error:
+    except _ARROW_ERRORS as error:
         raise BadInputError(f"the columns cannot be read: {error}") from None
-    if typed["at"].null_count:
-        place = typed.schema.get_field_index("at")
-        typed = typed.set_column(place, "at", pc.fill_null(typed["at"], now_ms))
+    at = pc.fill_null(typed["at"], now_ms)
+    # Numbers may lie in memory of the caller's, who is free to change it when this returns.
+    for name, column in (("delta", typed["delta"]), ("at", at)):
+        place = typed.schema.get_field_index(name)
+        typed = typed.set_column(place, name, pa.array(column.to_numpy().copy(), pa.int64()))
     return typed.combine_chunks()
 
 
@@ -73,6 +75,9 @@ def _as_table(columns: Columns) -> pa.Table:
         columns = pa.table(columns)
     names = columns.column_names if isinstance(columns, pa.Table) else list(columns)
     unknown = [name for name in names if name not in FIELDS]
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise BadInputError(f"{twice[0]}: the column occurs twice")
     if unknown or "counter" not in names:
         wrong = f"{unknown[0]}: unknown column" if unknown else "counter: missing"
         raise BadInputError(f"{wrong}; the columns are {', '.join(FIELDS)}")
@@ -80,7 +85,7 @@ def _as_table(columns: Columns) -> pa.Table:
         return columns
     try:
         return pa.table(dict(columns))
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+    except _ARROW_ERRORS as error:
         raise BadInputError(f"the columns cannot be read: {error}") from None
 
 
@@ -89,7 +94,7 @@ def _why(given: pa.Table, bad: NDArray[np.int64]) -> str:
     reasons = []
     for row in bad[:REASONS_MAX].tolist():
         try:
-            check_increment({name: given[name][row].as_py() for name in given.column_names})
+            check_increment(_document(given, row))
         except BadInputError as error:
             reasons.append(f"row {row}: {error}")
         else:
@@ -98,10 +103,18 @@ def _why(given: pa.Table, bad: NDArray[np.int64]) -> str:
     return "; ".join(reasons) + more
 
 
+def _document(given: pa.Table, row: int) -> dict[str, object]:
+    try:
+        return {name: given[name][row].as_py() for name in given.column_names}
+    except (ValueError, OverflowError, KeyError):
+        raise BadInputError("a value that Python cannot show, such as a year after 9999") from None
+
+
+_ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _milliseconds(at: datetime) -> int:
-    if at.tzinfo is None:
+    if at.utcoffset() is None:
         raise BadInputError("at: the datetime has no time zone; give it one, such as UTC")
     return (at - _EPOCH) // timedelta(milliseconds=1)

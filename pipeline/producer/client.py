@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
     Headers = dict[str, str | bytes | None]
     Told = Callable[[KafkaError | None, Message], None]
 
+log = logging.getLogger(__name__)
+
 IN_FLIGHT_BYTES_MAX = 64 << 20
 """Of messages that wait for Kafka's word. The client has a copy of each."""
 
 _MESSAGE_BYTES_MAX = 1_000_000
+_QUEUE_KBYTES_MAX = 128 << 10
 _POLL_S = 0.1
 _FULL_POLL_S = 0.01
 _CLOSE_TIMEOUT_S = 5.0
+_METADATA_TIMEOUT_S = 5.0
 _STATISTICS_MS = 1_000
 _LATENCIES_MAX = 10_000
 """How many latencies of one partition are kept from one report to the next."""
@@ -62,6 +67,7 @@ class Client:
         """
         self._kafka = kafka
         self._clock = clock
+        self._delivery_timeout_s = delivery_timeout_s
         self._room = threading.Condition()
         self._bytes = 0
         self._latencies_ms: dict[int, list[float]] = {}
@@ -73,7 +79,7 @@ class Client:
                 "bootstrap.servers": kafka,
                 "linger.ms": 0,  # batches are formed before they come here
                 "message.max.bytes": _MESSAGE_BYTES_MAX,
-                "queue.buffering.max.kbytes": 2 * IN_FLIGHT_BYTES_MAX // 1024,
+                "queue.buffering.max.kbytes": _QUEUE_KBYTES_MAX,
                 "queue.buffering.max.messages": 1_000_000,
                 "reconnect.backoff.max.ms": 1_000,
                 "statistics.interval.ms": _STATISTICS_MS,
@@ -135,6 +141,7 @@ class Client:
         Blocks only while the client's own queue is full. Raises TryAgainError for a message that
         was not sent at all, ClientDeadError if this client sends no other either.
         """
+        deadline_s = self._clock.monotonic_s() + self._delivery_timeout_s
         while True:
             try:
                 self._producer.produce(
@@ -143,11 +150,23 @@ class Client:
             except BufferError:
                 self._retired.wait(_FULL_POLL_S)
             except KafkaException as error:
+                if self._may_know_later(error, topic, deadline_s):
+                    continue
                 is_dead = error.args[0].code() == KafkaError._FATAL
                 kind = ClientDeadError if is_dead else TryAgainError
                 raise kind(f"Kafka at {self._kafka} took no event: {error}") from error
             else:
                 return
+
+    def _may_know_later(self, error: KafkaException, topic: str, deadline_s: float) -> bool:
+        """Whether a partition was not known, but may be now: it may have been added just now."""
+        unknown = error.args[0].code() == KafkaError._UNKNOWN_PARTITION
+        if not unknown or self._clock.monotonic_s() > deadline_s or self._retired.is_set():
+            return False
+        with contextlib.suppress(KafkaException):
+            self._producer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
+        self._retired.wait(_FULL_POLL_S)
+        return True
 
     def took(self, partition: int, latency_ms: float) -> None:
         """Remember how long a delivery took."""
@@ -175,6 +194,11 @@ class Client:
         """Send nothing more, but wait in the background for word of what was sent."""
         self._retired.set()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it was retired and waits for nothing any more."""
+        return not self._poller.is_alive()
+
     def close(self) -> None:
         """Give up on what is not confirmed by now: it is told to be unknown. Blocks shortly."""
         self._producer.purge()
@@ -197,7 +221,11 @@ class Client:
 
     def _poll(self) -> None:
         while not self._retired.is_set() or len(self._producer):
-            self._producer.poll(_POLL_S)
+            try:
+                self._producer.poll(_POLL_S)
+            except Exception:
+                # A bug in what was called back; others wait for word of theirs.
+                log.exception("telling what became of a message failed")
 
 
 def _made(settings: dict[str, Any]) -> Producer:

@@ -21,15 +21,25 @@ if TYPE_CHECKING:
 WINDOW_MS = 60_000
 """The shortest window: increments of one minute fall into the same windows of any grain."""
 
+NEAR_MS = 60_000
+"""What happened just now is far from being too late or too early, so a minute of it may become one.
+Other increments combine only if they happened at the same millisecond: each is judged alone."""
+
 _DENSE_MIN = 1 << 16
 
 
 class Cells(NamedTuple):
-    """Whose cell each row is for: numbers that stand for its counter and region, and when."""
+    """Whose cell each row is for: numbers that stand for its counter, region and time."""
 
     counter: Int64Column
     region: Int64Column
-    at_ms: Int64Column
+    when: Int64Column
+    """See `moments`."""
+
+
+def moments(at_ms: Int64Column, now_ms: int) -> Int64Column:
+    """Numbers that are equal where increments may combine: a minute, or a single moment."""
+    return np.where(np.abs(at_ms - now_ms) <= NEAR_MS, at_ms // WINDOW_MS, -1 - at_ms)
 
 
 class Combined(NamedTuple):
@@ -70,15 +80,15 @@ def _groups(cells: Cells, delta: Int64Column, rows: Int64Column) -> tuple[Int64C
     """The number of each row's cell and sign, and how many there are."""
     if not len(rows):
         return rows, 0
-    minute = cells.at_ms[rows] // WINDOW_MS
-    minute -= minute.min()
+    when = cells.when[rows]
+    when -= when.min()
     counter, region = cells.counter[rows], cells.region[rows]
-    minutes, regions = int(minute.max()) + 1, int(region.max()) + 1
-    if minutes > len(rows):
-        found, minute = np.unique(minute, return_inverse=True)
-        minutes = len(found)
-    key = ((counter * regions + region) * minutes + minute) * 2 + (delta[rows] < 0)
-    span = (int(counter.max()) + 1) * regions * minutes * 2
+    moments, regions = int(when.max()) + 1, int(region.max()) + 1
+    if moments > len(rows):
+        found, when = np.unique(when, return_inverse=True)
+        moments = len(found)
+    key = ((counter * regions + region) * moments + when) * 2 + (delta[rows] < 0)
+    span = (int(counter.max()) + 1) * regions * moments * 2
     if span > max(_DENSE_MIN, 4 * len(rows)):
         found, which = np.unique(key, return_inverse=True)
         return which, len(found)

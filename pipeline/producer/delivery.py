@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline import topics
-from pipeline.errors import TryAgainError
+from pipeline.errors import OperatorError, TryAgainError
 from pipeline.producer.client import Client, ClientDeadError
 from pipeline.producer.packing import ROWS_AT_ONCE, pack
 from pipeline.producer.receipts import NotStoredError, UnknownDeliveryError
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pipeline.sharding import Integers, Strategy
 
 log = logging.getLogger(__name__)
+
+
+UNSETTLED_MAX = 4_000_000
+"""How many increments may wait for Kafka's word: each costs eight bytes, for its receipt."""
 
 
 class Unknown(NamedTuple):
@@ -63,6 +67,7 @@ class Delivery:
         """Raises BadInputError for a strategy that is not known."""
         self.stored = 0
         self.unknown = 0
+        self.not_stored = 0
         self._make_client = make_client
         self._plan = plan
         self._on_unknown = on_unknown
@@ -70,11 +75,14 @@ class Delivery:
         self._in_flight = np.zeros(0, np.int64)
         self._chooser = chooser(strategy, in_flight=self._rows_in_flight)
         self._reporter = Reporter(clock)
+        self._clock = clock
         self._client = make_client()
+        self._retired: list[Client] = []
+        self._unsettled_rows = 0
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Blocks while too much waits for Kafka's word; whether there is room now."""
-        return self._client.wait_for_room(timeout_s)
+        return self._client.wait_for_room(timeout_s) and self._unsettled_rows < UNSETTLED_MAX
 
     def send(self, batch: Batch) -> None:
         """Pack and send a batch; its outcome tells what becomes of it. Blocks only to send."""
@@ -83,18 +91,26 @@ class Delivery:
         except Exception as error:
             # A bug, but what is not sent must be told, and what comes next must be sent.
             log.exception("a batch cannot be packed")
-            batch.outcome.refused(batch.rows, NotStoredError(f"never sent: {error!r}"))
+            self.refuse(batch, f"{error!r}")
             return
         begins = np.cumsum([0, *(len(one.frames) for one in packed)])
         batch.outcome.packed(
             np.concatenate([one.frame_of_row + begins[i] for i, one in enumerate(packed)]),
             int(begins[-1]),
         )
+        batch.forget()
         frames = [frame for one in packed for frame in one.frames]
         for number, frame in enumerate(frames):
             self._send(frame, number, batch.outcome)
         for one in packed:
             self._reporter.add(one.load)
+
+    def refuse(self, batch: Batch, reason: str) -> None:
+        """Nothing of a batch will be sent."""
+        with self._lock:
+            self.not_stored += batch.rows
+        batch.outcome.refused(batch.rows, NotStoredError(f"never sent: {reason}"))
+        batch.forget()
 
     def report(self) -> None:
         """Tell the leader of the load, if a second has passed and there is something to tell."""
@@ -106,12 +122,14 @@ class Delivery:
 
     def close(self) -> None:
         """Give up on what is not confirmed by now: it is unknown. Blocks shortly."""
-        self._client.close()
+        for client in (*self._retired, self._client):
+            client.close()
 
     def _packed(self, batch: Batch) -> list[Packed]:
         plan = self._plan()
         self._grow(plan.partitions)
-        return [pack(table, plan, self._chooser) for table in batch.tables(ROWS_AT_ONCE)]
+        now_ms = self._clock.now_ms()
+        return [pack(table, plan, self._chooser, now_ms) for table in batch.tables(ROWS_AT_ONCE)]
 
     def _send(self, frame: Frame, number: int, outcome: Outcome) -> None:
         self._count(frame, 1)
@@ -126,13 +144,29 @@ class Delivery:
             )
         except ClientDeadError as error:
             log.warning("%s; going on with a new client", error)
-            self._client.retire()
-            self._client = self._make_client()
             self._count(frame, -1)
-            self._send(frame, number, outcome)
+            self._send_anew(frame, number, outcome)
         except TryAgainError as error:
             self._count(frame, -1)
-            outcome.failed(number, NotStoredError(f"never sent: {error}"))
+            self._when_not_sent(frame, number, outcome, str(error))
+
+    def _send_anew(self, frame: Frame, number: int, outcome: Outcome) -> None:
+        """Send by a new client. The old one waits for word of what it sent."""
+        self._client.retire()
+        try:
+            client = self._make_client()
+        except OperatorError as error:
+            self._when_not_sent(frame, number, outcome, str(error))
+            return
+        self._retired = [one for one in self._retired if not one.is_done]
+        self._retired.append(self._client)
+        self._client = client
+        self._send(frame, number, outcome)
+
+    def _when_not_sent(self, frame: Frame, number: int, outcome: Outcome, reason: str) -> None:
+        with self._lock:
+            self.not_stored += frame.increments
+        outcome.failed(number, NotStoredError(f"never sent: {reason}"))
 
     def _when_stored(self, frame: Frame, number: int, outcome: Outcome, offset: int) -> None:
         self._count(frame, -1)
@@ -156,6 +190,7 @@ class Delivery:
     def _count(self, frame: Frame, sign: int) -> None:
         with self._lock:
             self._in_flight[frame.partition] += sign * frame.rows
+            self._unsettled_rows += sign * frame.increments
 
     def _grow(self, partitions: int) -> None:
         with self._lock:

@@ -144,6 +144,7 @@ class _Part:
         self._lock = threading.Lock()
         self._left = lines
         self._last = -1
+        self._not_sent = 0
         self._error: TryAgainError | None = None
 
     def told(self, error: KafkaError | None, message: Message) -> None:
@@ -161,10 +162,15 @@ class _Part:
         with self._lock:
             self._last = max(self._last, offset)
             self.unknown += isinstance(error, UnknownDeliveryError)
+            self._not_sent += isinstance(error, NotStoredError)
             self._error = self._error or error
             self._left -= 1
             if self._left:
                 return
+            if self._not_sent and (self.unknown or self._last >= 0):
+                # Nobody is told which lines these are, so they are no better than unknown.
+                self.unknown += self._not_sent
+                self._error = UnknownDeliveryError(f"only a part is stored ({self._error})")
         self._on_settled(self)
         if self._error is None:
             self._outcome.stored(self._number, self.partition, self._last)

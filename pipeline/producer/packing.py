@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.producer.combining import Cells, combine
+from pipeline.producer.combining import Cells, combine, moments
 from pipeline.sharding import Rows, counter_partitions_of, hashes_of, id_partitions_of
 from schemas.events import DELTA_DEFAULT, REGION_DEFAULT
 from schemas.frames import frame_bytes
@@ -69,7 +69,7 @@ class _Encoded(NamedTuple):
     codes: Int64Column
 
 
-def pack(columns: pa.Table, plan: Plan, chooser: Chooser) -> Packed:
+def pack(columns: pa.Table, plan: Plan, chooser: Chooser, now_ms: int) -> Packed:
     """Pack checked increments (FRAME_SCHEMA, no null but in `member` and `id`).
 
     Rows with one id stay in their order. At most ROWS_AT_ONCE rows.
@@ -78,7 +78,9 @@ def pack(columns: pa.Table, plan: Plan, chooser: Chooser) -> Packed:
     at_ms, delta = columns["at"].to_numpy(), columns["delta"].to_numpy()
     member, id_ = columns["member"].combine_chunks(), columns["id"].combine_chunks()
     plain = _nulls(member) & _nulls(id_)
-    source, delta, row_of = combine(Cells(counter.codes, region.codes, at_ms), delta, plain)
+    source, delta, row_of = combine(
+        Cells(counter.codes, region.codes, moments(at_ms, now_ms)), delta, plain
+    )
     partition, load = _placed(counter, source, columns, plan, chooser)
 
     order = np.argsort(partition, kind="stable")
@@ -141,9 +143,9 @@ def _shards(counters: pa.StringArray, plan: Plan) -> Int64Column:
     """How many shards each counter has. Nearly all have one, so few are looked up."""
     if plan.fixes_shards:
         return np.fromiter(map(plan.shards_of, counters.to_pylist()), np.int64, len(counters))
-    named = sorted({*plan.shards, *plan.hints})
-    shards_of = np.array([*map(plan.shards_of, named), 1], np.int64)
-    found = pc.fill_null(pc.index_in(counters, pa.array(named, pa.string())), len(named))
+    shards_of = np.array([*plan.split.values(), 1], np.int64)
+    named = pa.array(plan.split, pa.string())
+    found = pc.fill_null(pc.index_in(counters, named), len(named))
     shards: Int64Column = shards_of[found.to_numpy()]
     return shards
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, Literal, Self
 
+import pyarrow as pa
+
 from pipeline.clock import SystemClock
-from pipeline.errors import BadInputError
+from pipeline.errors import BadInputError, TallyError
 from pipeline.planning import hints
 from pipeline.planning.following import PlanFollower
 from pipeline.producer.batch import FIELDS
-from pipeline.producer.buffer import BATCH_ROWS, Buffer
+from pipeline.producer.buffer import Buffer
 from pipeline.producer.checks import check_columns, check_increment
 from pipeline.producer.client import Client
 from pipeline.producer.delivery import Delivery
@@ -23,7 +28,7 @@ from schemas.settings import load_settings
 from schemas.times import AT_MAX_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import datetime
     from types import TracebackType
 
@@ -38,9 +43,12 @@ log = logging.getLogger(__name__)
 LINGER_S = 0.02
 WAITING_ROWS_MAX = 200_000
 DELIVERY_TIMEOUT_S = 60.0
+DELIVERY_TIMEOUT_S_MIN = 0.1
 
 _KNOWN_MAX = 100_000
 _ROOM_POLL_S = 0.5
+_FOLLOWER_STOP_S = 1.0
+_END_TIMEOUT_S = 10.0
 
 
 class Producer:
@@ -57,7 +65,9 @@ class Producer:
     beyond that, increments wait for room, or raise BufferFullError with `when_full="raise"`.
 
     `strategy` says which of its shards an increment of a hot counter goes to: docs/sharding.md.
-    `client` has further settings for librdkafka, such as those for TLS.
+
+    It has threads and locks: do not use it in signal handlers, nor in a forked child, where it is
+    closed. One that was not closed is closed when the program ends, with a warning.
     """
 
     def __init__(
@@ -70,7 +80,6 @@ class Producer:
         when_full: Literal["wait", "raise"] = "wait",
         delivery_timeout: float = DELIVERY_TIMEOUT_S,
         on_unknown: Callable[[Unknown], None] | None = None,
-        client: Mapping[str, str | int | float | bool] | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Connects to `kafka`, or to TALLY_KAFKA. Blocks until it knows the partitions.
@@ -81,6 +90,11 @@ class Producer:
         """
         if when_full not in {"wait", "raise"}:
             raise BadInputError(f"when_full is wait or raise, not {when_full!r}")
+        if not (linger >= 0 and waiting_max >= 1 and delivery_timeout >= DELIVERY_TIMEOUT_S_MIN):
+            raise BadInputError(
+                "linger is at least 0, waiting_max at least 1, and delivery_timeout at least "
+                f"{DELIVERY_TIMEOUT_S_MIN} seconds"
+            )
         self._kafka = kafka or load_settings().kafka
         self._clock = clock or SystemClock()
         self._now_ms = self._clock.now_ms
@@ -91,19 +105,15 @@ class Producer:
 
         self._buffer = Buffer(waiting_max, raises=when_full == "raise")
         self._given_up = False
-        self._unknown_lock = threading.Lock()
+        self._told_lock = threading.Lock()
         self._untold_unknown = 0
+        self._told_not_stored = 0
 
         self._follower = PlanFollower(self._kafka, self._clock)
         self._follower.start()
         try:
             self._delivery = Delivery(
-                lambda: Client(
-                    self._kafka,
-                    self._clock,
-                    delivery_timeout_s=delivery_timeout,
-                    settings=client,
-                ),
+                lambda: Client(self._kafka, self._clock, delivery_timeout_s=delivery_timeout),
                 lambda: self._follower.plan,
                 strategy,
                 self._tell_unknown,
@@ -112,8 +122,12 @@ class Producer:
         except BaseException:
             self._follower.stop()
             raise
+        pa.array(
+            [0]
+        )  # the first call looks for pandas, which cannot be imported at a program's end
         self._packer = threading.Thread(target=self._run, name="tally-producer", daemon=True)
         self._packer.start()
+        _living.add(self)
 
     def increment(
         self,
@@ -176,7 +190,7 @@ class Producer:
                 batch = buffer.open
                 number = batch.rows
             batch.fields += (counter, delta, at, member, region, id)
-            if buffer.is_asleep or number == BATCH_ROWS:
+            if buffer.is_asleep or number + 1 == buffer.batch_rows:
                 buffer.tell()
         return Receipt(batch.outcome, number, number + 1)
 
@@ -210,15 +224,19 @@ class Producer:
         """How many increments wait to be packed."""
         return self._buffer.open.rows
 
-    @property
-    def has_room(self) -> bool:
-        """Whether an increment would be accepted at once."""
-        return self._buffer.open.rows < self._buffer.rows_max
+    def has_room(self, timeout: float = 0) -> bool:
+        """Whether an increment would be accepted, or refused, at once; waits so long for that."""
+        return self._buffer.has_room(timeout)
 
     @property
     def stored(self) -> int:
         """How many increments Kafka has confirmed."""
         return self._delivery.stored
+
+    @property
+    def not_stored(self) -> int:
+        """How many increments were accepted but never sent."""
+        return self._delivery.not_stored
 
     @property
     def unknown(self) -> int:
@@ -229,24 +247,30 @@ class Producer:
         """Send what waits, and wait until all is known of everything accepted before.
 
         Blocks up to `timeout` seconds; whether all is known by then. Raises UnknownDeliveryError if
-        increments have become unknown since it was last raised, and there is no `on_unknown`.
+        increments have become unknown since it was last raised, and there is no `on_unknown`;
+        NotStoredError if some were never sent. Each is told once, to one of those who flush.
         """
         deadline_s = None if timeout is None else self._clock.monotonic_s() + timeout
         settled = all(self._settles(batch, deadline_s) for batch in self._buffer.hurry())
-        with self._unknown_lock:
+        with self._told_lock:
             unknown, self._untold_unknown = self._untold_unknown, 0
+            not_stored = self._delivery.not_stored - self._told_not_stored
+            self._told_not_stored += not_stored
         if unknown:
             raise UnknownDeliveryError(
                 f"{unknown} increments were not confirmed: Kafka may have them or not; give "
                 "increments an id before sending them again, so that each is counted once"
+                + (f"; {not_stored} more were never sent" if not_stored else "")
             )
+        if not_stored:
+            raise NotStoredError(f"{not_stored} increments were never sent and are not stored")
         return settled
 
     def close(self, timeout: float | None = None) -> None:
         """Accept nothing more, flush, and end. May be repeated.
 
         What was sent and is not confirmed within `timeout` seconds is unknown. Raises
-        UnknownDeliveryError as `flush` does.
+        UnknownDeliveryError or NotStoredError as `flush` does.
         """
         self._buffer.close()
         try:
@@ -256,7 +280,8 @@ class Producer:
             self._delivery.give_up()
             self._packer.join()
             self._delivery.close()
-            self._follower.stop()
+            self._follower.stop(_FOLLOWER_STOP_S)
+            _living.discard(self)
         self.flush(0)
 
     def __enter__(self) -> Self:
@@ -270,7 +295,7 @@ class Producer:
     ) -> None:
         try:
             self.close()
-        except UnknownDeliveryError:
+        except (UnknownDeliveryError, NotStoredError):
             if error is None:
                 raise
             log.exception("increments were not confirmed")
@@ -289,21 +314,22 @@ class Producer:
         return batch.outcome.wait_until_settled(left_s)
 
     def _tell_unknown(self, unknown: Unknown) -> None:
+        # The client's thread waits for nobody: what it tells of is what others wait for.
+        self._buffer.never_wait_here()
         if self._on_unknown is None:
-            with self._unknown_lock:
+            with self._told_lock:
                 self._untold_unknown += unknown.increments
             return
         try:
             self._on_unknown(unknown)
-        except Exception:
+        except BaseException:
             log.exception("on_unknown failed")
 
     def _run(self) -> None:
         """What the packing thread does."""
         while (batch := self._next_batch()) is not None:
             if batch.rows and self._given_up:
-                error = NotStoredError("never sent: the producer was closed")
-                batch.outcome.refused(batch.rows, error)
+                self._delivery.refuse(batch, "the producer was closed")
             elif batch.rows:
                 self._delivery.send(batch)
             self._delivery.report()
@@ -314,3 +340,35 @@ class Producer:
         while not (self._delivery.wait_for_room(_ROOM_POLL_S) or self._given_up):
             self._delivery.report()
         return self._buffer.take()
+
+    def _end(self) -> None:
+        """The program ends, and nobody has closed this."""
+        log.warning("a Producer was not closed; waiting for Kafka's word on what it accepted")
+        try:
+            self.close(_END_TIMEOUT_S)
+        except TallyError as error:
+            log.warning("%s", error)
+
+    def _leave_to_parent(self) -> None:
+        """This is a forked child: it has neither the threads nor the connections."""
+        self._buffer = Buffer(1, raises=True)
+        self._buffer.is_closed = True
+        self._buffer.why_closed = "the producer belongs to the process that made it; make a new one"
+
+
+_living: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for producer in list(_living):
+        producer._end()
+
+
+def _leave_all() -> None:
+    for producer in list(_living):
+        producer._leave_to_parent()
+    _living.clear()
+
+
+os.register_at_fork(after_in_child=_leave_all)

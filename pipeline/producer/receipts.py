@@ -11,7 +11,7 @@ import contextlib
 import re
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,9 @@ class Places(dict[int, int]):
 
     @classmethod
     def parse(cls, text: str) -> Places:
-        """Raises BadInputError for what is no receipt."""
+        """Raises BadInputError for what is no receipt. An empty one is of no increments."""
+        if not text:
+            return cls()
         found = [_PLACE.fullmatch(part) for part in text.split(",", _PLACES_MAX)]
         if any(match is None for match in found):
             raise BadInputError("not a receipt; expected partition:offset, or several with commas")
@@ -68,11 +70,12 @@ class Outcome:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._frames = 0
         self._frame_of_row: NDArray[np.int64] | None = None
         self._places: dict[int, tuple[int, int]] = {}
         self._errors: dict[int, TryAgainError] = {}
-        self._frames = 0
-        self._callbacks: list[Callable[[], None]] = []
+        self._unpacked: list[_Waiter] = []
+        self._waiters: dict[int, list[_Waiter]] = {}
 
     @property
     def is_settled(self) -> bool:
@@ -83,20 +86,24 @@ class Outcome:
     def packed(self, frame_of_row: NDArray[np.int64], frames: int) -> None:
         """The batch was packed into so many frames; row i is in frame `frame_of_row[i]`."""
         with self._changed:
-            self._frame_of_row = frame_of_row
+            # In this order, since whoever asks does not wait for the lock.
             self._frames = frames
+            self._frame_of_row = frame_of_row
+            waiters, self._unpacked = self._unpacked, []
+            for waiter in waiters:
+                self._wake_or_keep(waiter)
 
     def stored(self, frame: int, partition: int, offset: int) -> None:
         """The log has a frame."""
         with self._changed:
             self._places[frame] = (partition, offset)
-            self._tell()
+            self._tell(frame)
 
     def failed(self, frame: int, error: TryAgainError) -> None:
         """A frame was not sent, or nobody knows whether the log has it."""
         with self._changed:
             self._errors[frame] = error
-            self._tell()
+            self._tell(frame)
 
     def refused(self, rows: int, error: TryAgainError) -> None:
         """Nothing of the batch will be sent."""
@@ -107,9 +114,7 @@ class Outcome:
         """Whether all is known of the rows from `first` up to `end`."""
         if self._frame_of_row is None:
             return False
-        return self.is_settled or all(
-            frame in self._places or frame in self._errors for frame in self._of(first, end)
-        )
+        return self.is_settled or self._open_frame(first, end) is None
 
     def wait(self, first: int, end: int, timeout_s: float | None) -> bool:
         """Blocks until all is known of rows; False if it is not in time."""
@@ -122,29 +127,53 @@ class Outcome:
             return self._changed.wait_for(lambda: self.is_settled, timeout_s)
 
     def places(self, first: int, end: int) -> Places:
-        """Where settled rows are. Raises UnknownDeliveryError, or NotStoredError."""
-        places = Places()
+        """Where settled rows are.
+
+        Raises NotStoredError if none of them was sent, and UnknownDeliveryError if that is not
+        known of some, or true of some only.
+        """
+        places, errors = Places(), []
         for frame in self._of(first, end):
             if frame in self._errors:
-                raise self._errors[frame]
-            places.add([self._places[frame]])
-        return places
+                errors.append(self._errors[frame])
+            else:
+                places.add([self._places[frame]])
+        if not errors:
+            return places
+        unknown = [error for error in errors if isinstance(error, UnknownDeliveryError)]
+        # A new one each time: an error that is raised again and again keeps who caught it.
+        if places and not unknown:
+            raise UnknownDeliveryError(f"a part of it is stored, a part is not ({errors[0]})")
+        told = (unknown or errors)[0]
+        raise type(told)(*told.args)
 
     def when_known(self, first: int, end: int, callback: Callable[[], None]) -> None:
-        """Call back, from any thread, once or more often, when all is known of rows."""
-
-        def told() -> None:
-            if self.knows(first, end):
-                callback()
-
+        """Call back once, from any thread, when all is known of rows."""
         with self._changed:
-            self._callbacks.append(told)
-            told()
+            self._wake_or_keep(_Waiter(first, end, callback))
 
-    def _tell(self) -> None:
+    def _tell(self, frame: int) -> None:
         self._changed.notify_all()
-        for callback in self._callbacks:
-            callback()
+        for waiter in self._waiters.pop(frame, ()):
+            self._wake_or_keep(waiter)
+
+    def _wake_or_keep(self, waiter: _Waiter) -> None:
+        """A waiter is kept with one frame at a time that it waits for, so few are looked at."""
+        if self._frame_of_row is None:
+            self._unpacked.append(waiter)
+            return
+        frame = self._open_frame(waiter.first, waiter.end)
+        if frame is None:
+            waiter.callback()
+        else:
+            self._waiters.setdefault(frame, []).append(waiter)
+
+    def _open_frame(self, first: int, end: int) -> int | None:
+        """A frame of these rows of which nothing is known yet."""
+        for frame in self._of(first, end):
+            if frame not in self._places and frame not in self._errors:
+                return frame
+        return None
 
     def _of(self, first: int, end: int) -> list[int]:
         """The frames of rows."""
@@ -152,6 +181,14 @@ class Outcome:
             return []
         frames: list[int] = np.unique(self._frame_of_row[first:end]).tolist()
         return frames
+
+
+class _Waiter(NamedTuple):
+    """Who wants to be told when all is known of rows."""
+
+    first: int
+    end: int
+    callback: Callable[[], None]
 
 
 class Receipt:
@@ -189,14 +226,22 @@ class Receipt:
     def places(self, timeout: float | None = None) -> Places:
         """The last offset by partition; blocks until it is known.
 
-        Raises UnknownDeliveryError when Kafka did not confirm, NotStoredError when it was never
-        sent, TimeoutError when neither is known after `timeout` seconds (for each batch of them).
+        Raises UnknownDeliveryError when Kafka did not confirm all of it, NotStoredError when none
+        of it was ever sent, TimeoutError when that is not known after `timeout` seconds (for each
+        batch of them).
         """
-        if not self._outcome.wait(self._first, self._end, timeout):
-            raise TimeoutError("Kafka has not confirmed yet; the receipt can be asked again")
-        places = self._outcome.places(self._first, self._end)
-        for receipt in self._rest:
-            places.add(receipt.places(timeout).items())
+        places, errors = Places(), []
+        for receipt in (self, *self._rest):
+            if not receipt._outcome.wait(receipt._first, receipt._end, timeout):
+                raise TimeoutError("Kafka has not confirmed yet; the receipt can be asked again")
+            try:
+                places.add(receipt._outcome.places(receipt._first, receipt._end).items())
+            except TryAgainError as error:
+                errors.append(error)
+        if errors and places and all(isinstance(error, NotStoredError) for error in errors):
+            raise UnknownDeliveryError(f"a part of it is stored, a part is not ({errors[0]})")
+        if errors:
+            raise min(errors, key=lambda one: isinstance(one, NotStoredError))
         return places
 
     def __await__(self) -> Generator[object, None, Places]:

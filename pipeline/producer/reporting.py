@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 1.0
 
-REPORT_RATE_MIN = 100
-"""Rows a second of one counter that are worth a report."""
+REPORT_RATE_MIN = 10
+"""Rows a second of one counter that are worth a report: there may be hundreds of producers."""
 
 REPORT_P99_MS = 100.0
 """So slow a delivery is worth one, too."""

@@ -1,16 +1,22 @@
 """What the producer accepts is in the log once, and its receipts say where."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline import topics
 from pipeline.errors import BadInputError, OperatorError
 from pipeline.producer import (
     AsyncProducer,
@@ -20,10 +26,12 @@ from pipeline.producer import (
     Receipt,
     Unknown,
     UnknownDeliveryError,
+    client,
 )
 from schemas.events import check_event
-from tests.integration.producer.reading import rows, sums
+from tests.integration.producer.reading import TOPIC, rows, sums
 from tests.kit.brokers import Broker
+from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import wait_until
 
 AT_MS = 1_700_000_000_000
@@ -163,41 +171,199 @@ def test_closing_while_the_broker_is_away_leaves_no_receipt_without_word(log: Br
     receipts = [producer.increment("closing:a", at=AT_MS + n * 60_000) for n in range(2_000)]
 
     assert producer.flush(timeout=0.1) is False
-    producer.close(timeout=0.5)
+    with suppress(NotStoredError):
+        producer.close(timeout=0.5)
 
     for receipt in receipts:
         with pytest.raises((UnknownDeliveryError, NotStoredError)):
             receipt.places(timeout=0)
 
 
-def test_a_full_producer_raises_and_loses_nothing(log: Broker) -> None:
-    with Producer(log.bootstrap, when_full="raise", waiting_max=100, linger=3600) as producer:
-        for number in range(100):
-            producer.increment("full:a", member=f"m{number}", at=AT_MS)
-        with pytest.raises(BufferFullError, match="100 increments wait"):
-            producer.increment("full:a")
-        with pytest.raises(BufferFullError):
-            producer.increment_many({"counter": ["full:a"]})
-        assert producer.flush(PATIENCE_S)
-        producer.increment("full:a", member="later", at=AT_MS)
+@pytest.fixture
+def stuck(log: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Producer]]:
+    """Makes producers that wait for Kafka's word on their first frame before they pack another."""
+    monkeypatch.setattr(client, "IN_FLIGHT_BYTES_MAX", 1)
+    made: list[Producer] = []
 
-    assert producer.stored == 101
+    def make(**options: Any) -> Producer:
+        producer = Producer(log.bootstrap, linger=0.001, waiting_max=100, **options)
+        made.append(producer)
+        producer.increment("stuck:first", at=AT_MS).places(PATIENCE_S)
+        log.kill()
+        producer.increment("stuck:second", at=AT_MS)
+        wait_until(lambda: not producer.waiting, "the second is packed")
+        return producer
+
+    yield make
+    for producer in made:
+        with suppress(UnknownDeliveryError, NotStoredError):
+            producer.close(timeout=0)
+
+
+@embedded_only
+def test_a_full_producer_raises_and_loses_nothing(
+    log: Broker, stuck: Callable[..., Producer]
+) -> None:
+    producer = stuck(when_full="raise")
+    for number in range(100):
+        producer.increment("full:a", member=f"m{number}", at=AT_MS)
+    with pytest.raises(BufferFullError, match="100 increments wait"):
+        producer.increment("full:a")
+    with pytest.raises(BufferFullError):
+        producer.increment_many({"counter": ["full:a"]})
+    log.start()
+    assert producer.flush(PATIENCE_S)
+    producer.increment("full:a", member="later", at=AT_MS)
+    producer.close()
+
+    assert producer.stored == 103
     assert sum(1 for _ in rows(log.bootstrap, "full")) == 101
 
 
-def test_a_full_producer_waits_until_there_is_room(log: Broker) -> None:
-    with Producer(log.bootstrap, waiting_max=100, linger=3600) as producer:
-        for number in range(100):
-            producer.increment("waits:a", member=f"m{number}", at=AT_MS)
-        waiting = threading.Thread(
-            target=producer.increment, args=("waits:a",), kwargs={"member": "late", "at": AT_MS}
-        )
-        waiting.start()
-        assert waiting.is_alive()
-        wait_until(lambda: producer.flush(0.1) and not waiting.is_alive(), "room")
-        waiting.join()
+@embedded_only
+def test_a_full_producer_waits_until_there_is_room(
+    log: Broker, stuck: Callable[..., Producer]
+) -> None:
+    producer = stuck()
+    for number in range(100):
+        producer.increment("waits:a", member=f"m{number}", at=AT_MS)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(producer.increment, "waits:a", member="late", at=AT_MS)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.2)
+        log.start()
+        waiting.result(PATIENCE_S).places(PATIENCE_S)
+    producer.close()
 
-    assert producer.stored == 101
+    assert producer.stored == 103
+
+
+@embedded_only
+def test_who_is_told_of_unknown_ones_may_send_again_but_not_wait(
+    stuck: Callable[..., Producer],
+) -> None:
+    """Nothing is confirmed while it waits, so it would wait for itself."""
+    refused = threading.Event()
+    producers: list[Producer] = []
+
+    def send_more_and_more(_unknown: Unknown) -> None:
+        for number in count():
+            try:
+                producers[0].increment("again:a", member=f"m{number}", at=AT_MS)
+            except BufferFullError:
+                refused.set()
+                return
+
+    producers.append(stuck(delivery_timeout=1.0, on_unknown=send_more_and_more))
+
+    assert refused.wait(PATIENCE_S)
+
+
+@embedded_only
+async def test_an_increment_that_is_cancelled_while_it_waits_is_not_sent(
+    log: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "IN_FLIGHT_BYTES_MAX", 1)
+    async with AsyncProducer(log.bootstrap, waiting_max=1, linger=0.001) as producer:
+        await (await producer.increment("cancelled:a", at=AT_MS))
+        await asyncio.to_thread(log.kill)
+        first = await producer.increment("cancelled:a", at=AT_MS)
+        second = await producer.increment("cancelled:a", at=AT_MS + 1)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.increment("cancelled:b", at=AT_MS), 0.2)
+        await asyncio.to_thread(log.start)
+        await first
+        await second
+
+    assert {row.event["counter"] for row in rows(log.bootstrap, "cancelled")} == {"cancelled:a"}
+
+
+def test_more_partitions_are_used_and_nothing_is_lost(tmp_path: Path) -> None:
+    broker = EmbeddedLog(tmp_path)
+    broker.start()
+    try:
+        topics.ensure_topics(broker.bootstrap, 1, 2)
+        with Producer(broker.bootstrap) as producer:
+            for number in range(100):
+                producer.increment(f"grown:{number}", at=AT_MS)
+            assert producer.flush(PATIENCE_S)
+            topics.grow(topics.admin_client(broker.bootstrap), broker.bootstrap, TOPIC, 8)
+
+            def is_spread() -> bool:
+                receipts = [producer.increment(f"grown:{n}", at=AT_MS) for n in range(100)]
+                return len(Receipt.of(receipts).places(PATIENCE_S)) == 8
+
+            wait_until(is_spread, "eight partitions", timeout_s=PATIENCE_S)
+        found = sum(row.event["delta"] for row in rows(broker.bootstrap, "grown"))
+    finally:
+        broker.kill()
+
+    assert (producer.not_stored, producer.unknown) == (0, 0)
+    assert found == producer.stored
+
+
+LEFT_OPEN = """
+import sys
+from pipeline.producer import Producer
+producer = Producer(sys.argv[1])
+for number in range(100):
+    producer.increment("left:a", member=f"m{number}")
+"""
+
+FORKED = """
+import os, sys
+from pipeline.errors import OperatorError
+from pipeline.producer import Producer
+with Producer(sys.argv[1]) as producer:
+    producer.increment("forked:a")
+    if os.fork() == 0:
+        try:
+            producer.increment("forked:child")
+        except OperatorError as error:
+            os._exit(7 if "process that made it" in str(error) else 1)
+        os._exit(2)
+    _, status = os.wait()
+    sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@embedded_only
+def test_a_producer_that_nobody_closes_is_closed_at_the_end(log: Broker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_OPEN, log.bootstrap],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "was not closed" in done.stderr
+    assert sum(1 for _ in rows(log.bootstrap, "left")) == 100
+
+
+@embedded_only
+def test_a_forked_child_is_told_to_make_its_own(log: Broker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, log.bootstrap],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+    assert done.returncode == 7, done.stderr
+    assert [row.event["counter"] for row in rows(log.bootstrap, "forked")] == ["forked:a"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"linger": -1}, {"waiting_max": 0}, {"delivery_timeout": 0.0004}, {"when_full": "x"}],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(BadInputError):
+        Producer("127.0.0.1:1", **options)
 
 
 async def test_the_asyncio_face(log: Broker) -> None:

@@ -247,3 +247,13 @@ def test_what_did_not_get_into_the_log_is_decided_again() -> None:
     first = planner.decide(NOW, PARTITIONS, records)
     assert first.keys() == {HOT}
     assert planner.decide(NOW, PARTITIONS, records) == first
+
+
+def test_a_clock_that_is_set_back_delays_merging_by_one_cooling_time_only() -> None:
+    world = World(hot=2)
+    world.second(report({HOT: 9_000}))
+    world.now_ms -= 86_400_000
+    for _ in range(COOL_MS // 1000 + 5):
+        world.second()
+
+    assert world.shards() == 1

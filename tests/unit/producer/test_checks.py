@@ -72,6 +72,19 @@ def test_bad_rows_are_named_and_nothing_is_taken() -> None:
     )
 
 
+def test_what_the_caller_changes_later_is_not_sent() -> None:
+    delta, at = np.array([1, 2]), np.array([NOW_MS, NOW_MS])
+    columns = {"counter": ["a:b", "a:c"], "delta": delta, "at": at}
+    [given], [wrapped] = (check_columns(each, NOW_MS, 10) for each in (columns, pa.table(columns)))
+
+    delta[:] = 1_000_000
+    at[:] = 0
+
+    for table in (given, wrapped):
+        assert table["delta"].to_pylist() == [1, 2]
+        assert table["at"].to_pylist() == [NOW_MS, NOW_MS]
+
+
 def test_many_bad_rows_are_counted() -> None:
     with pytest.raises(BadInputError, match="and 7 more rows"):
         check_columns({"counter": ["bad"] * 10}, NOW_MS, 100)
@@ -88,9 +101,11 @@ def test_many_bad_rows_are_counted() -> None:
         ({"counter": ["a:b"], "delta": [0.5]}, "delta: the column is double"),
         ({"counter": ["a:b"], "delta": [2**70]}, "cannot be read"),
         ({"counter": ["a:\ud800"]}, "cannot be read"),
+        (pa.table([["a:b"], ["a:c"]], ["counter", "counter"]), "counter: the column occurs twice"),
+        ({"counter": ["a:b"], "at": pa.array([2**62], pa.timestamp("ms", "UTC"))}, "row 0"),
     ],
 )
-def test_columns_that_are_none(columns: dict[str, list[object]], reason: str) -> None:
+def test_columns_that_are_none(columns: Any, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason):
         check_columns(columns, NOW_MS, 100)
 

@@ -6,16 +6,29 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.producer.combining import Cells, Combined, combine
+from pipeline.producer.combining import Cells, Combined, combine, moments
 
 Event = tuple[int, int, int, int, bool]
 """Counter, region, time, delta, and whether it has neither member nor id."""
 
+NOW_MS = 1_700_000_000_000 - 1_700_000_000_000 % 60_000
 thorough = settings(max_examples=100, deadline=None)
 ROW = st.tuples(
     st.integers(0, 3),
     st.integers(0, 2),
-    st.sampled_from([0, 1, 59_999, 60_000, 119_999, 4_294_967_295_999]),
+    st.sampled_from(
+        [
+            0,
+            1,
+            60_000,
+            NOW_MS - 60_001,
+            NOW_MS - 60_000,
+            NOW_MS - 1,
+            NOW_MS,
+            NOW_MS + 59_999,
+            NOW_MS + 60_001,
+        ]
+    ),
     st.sampled_from([-(2**40), -3, -1, 1, 2, 2**39, 2**40]),
     st.booleans(),
 )
@@ -24,7 +37,7 @@ ROW = st.tuples(
 def combined(rows: list[Event]) -> Combined:
     *numbers, plain = zip(*rows, strict=True)
     counter, region, at_ms, delta = (np.array(column, np.int64) for column in numbers)
-    return combine(Cells(counter, region, at_ms), delta, np.array(plain, np.bool_))
+    return combine(Cells(counter, region, moments(at_ms, NOW_MS)), delta, np.array(plain, np.bool_))
 
 
 def sums(rows: list[Event], deltas: list[int] | None = None) -> Counter[tuple[int, ...]]:
@@ -70,7 +83,7 @@ def test_rows_that_are_not_plain_keep_their_order(rows: list[Event]) -> None:
 
 
 def test_plain_rows_of_one_cell_become_one() -> None:
-    result = combined([(7, 0, 60_000 + second, 1, True) for second in range(1000)])
+    result = combined([(7, 0, NOW_MS + second, 1, True) for second in range(1000)])
 
     assert result.delta.tolist() == [1000]
 
@@ -100,3 +113,14 @@ def test_many_counters_over_long_times_are_told_apart() -> None:
     packed = [rows[source] for source in result.source.tolist()]
     assert sums(packed, result.delta.tolist()) == sums(rows)
     assert len(packed) == 2_000
+
+
+def test_what_did_not_happen_just_now_combines_only_at_one_moment() -> None:
+    """It may be too late or too early, which is judged by the millisecond."""
+    long_ago = NOW_MS - 86_400_000
+    result = combined([(0, 0, long_ago + part, 1, True) for part in (0, 0, 1)])
+
+    assert sorted(result.delta.tolist()) == [1, 2]
+    assert sorted(long_ago + part for part in (0, 1)) == sorted(
+        long_ago + (0, 0, 1)[source] for source in result.source.tolist()
+    )

@@ -21,6 +21,7 @@ from schemas.frames import FRAME_SCHEMA, read_frame
 Event = dict[str, Any]
 thorough = settings(max_examples=100, deadline=None)
 MINUTE_MS = 60_000
+NOW_MS = 1_700_000_100_000
 COUNTERS = ["likes:a", "likes:ü", "views:/", "tags:#cats"]
 EVENT = st.fixed_dictionaries(
     {
@@ -51,7 +52,7 @@ def packed(
     shards: dict[str, int] | None = None,
 ) -> Packed:
     plan = Plan(partitions, id_partitions, shards=shards or {})
-    return pack(table(events), plan, chooser("round-robin", seed=1))
+    return pack(table(events), plan, chooser("round-robin", seed=1), NOW_MS)
 
 
 def rows_of(frame: Frame) -> list[Event]:
@@ -182,7 +183,7 @@ def test_families_may_fix_their_shards(events: list[Event]) -> None:
     rules = CountingRules(families={"likes": FamilyRules(shards=2)})
     plan = Plan(8, 4, rules, {"likes:a": 8, "views:/": 4})
 
-    for frame in pack(table(events), plan, chooser("random", seed=1)).frames:
+    for frame in pack(table(events), plan, chooser("random", seed=1), NOW_MS).frames:
         for row in rows_of(frame):
             shards = {"likes": 2, "views": 4, "tags": 1}[row["counter"].partition(":")[0]]
             first = crc32(row["counter"].encode())

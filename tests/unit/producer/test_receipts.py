@@ -66,6 +66,48 @@ def test_what_is_unknown_or_never_sent_is_raised_to_its_own_rows_only() -> None:
     assert outcome.is_settled
 
 
+def test_never_sent_is_said_only_if_nothing_was_sent() -> None:
+    outcome = outcome_of(0, 1, 2, 3)
+    outcome.stored(0, 3, 10)
+    outcome.failed(1, NotStoredError("closed"))
+    outcome.failed(2, NotStoredError("closed"))
+    outcome.failed(3, UnknownDeliveryError("timed out"))
+
+    with pytest.raises(NotStoredError, match="closed"):
+        Receipt(outcome, 1, 3).places(0)
+    with pytest.raises(UnknownDeliveryError, match="a part of it is stored"):
+        Receipt(outcome, 0, 2).places(0)
+    with pytest.raises(UnknownDeliveryError, match="timed out"):
+        Receipt(outcome, 1, 4).places(0)
+    with pytest.raises(UnknownDeliveryError, match="a part of it is stored"):
+        Receipt.of([Receipt(outcome, 1, 2), Receipt(outcome, 0, 1)]).places(0)
+
+
+def test_each_who_asks_gets_an_error_of_their_own() -> None:
+    outcome = outcome_of(0)
+    outcome.failed(0, UnknownDeliveryError("timed out"))
+    receipt = Receipt(outcome, 0, 1)
+
+    raised = []
+    for _ in range(2):
+        with pytest.raises(UnknownDeliveryError) as told:
+            receipt.places(0)
+        raised.append(told.value)
+    assert raised[0] is not raised[1]
+
+
+def test_who_waits_is_told_once_when_the_last_of_its_frames_is_known() -> None:
+    outcome, told = Outcome(), list[str]()
+    outcome.when_known(0, 2, lambda: told.append("both"))
+    outcome.when_known(1, 2, lambda: told.append("second"))
+    outcome.packed(np.array([0, 1]), 2)
+    assert told == []
+    outcome.stored(1, 0, 5)
+    assert told == ["second"]
+    outcome.stored(0, 0, 6)
+    assert told == ["second", "both"]
+
+
 def test_a_refused_batch_is_refused_to_all_its_rows() -> None:
     outcome = Outcome()
     outcome.refused(3, NotStoredError("closed"))
@@ -115,7 +157,7 @@ def test_places_as_text(places: dict[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1:", ":1", "1:2,", "1:2 ", "-1:2", "1:2:3", "a:b", "\u0661:\u0662"]
+    "text", ["1", "1:", ":1", "1:2,", "1:2 ", "-1:2", "1:2:3", "a:b", "\u0661:\u0662"]
 )
 def test_what_is_no_receipt_is_refused(text: str) -> None:
     with pytest.raises(BadInputError, match="partition:offset"):
