@@ -1,6 +1,7 @@
 """What counting costs without Kafka: the decoder and the cells, beside plain Python.
 
-Run: python -m benchmarks.core [--events N] [--cells N] [--rounds N] [--json FILE] [--profile]
+Run: python -m benchmarks.core [--events N] [--cells N] [--rounds N] [--json FILE]
+     [--profile [json|frames|absorb]]
 """
 
 from __future__ import annotations
@@ -145,23 +146,36 @@ def print_cells(cells: int, figures: dict[str, dict[str, list[float]]]) -> None:
     print(f"\nOne remembered id: {statistics.mean(figures['ids']['bytes']):.0f} bytes")
 
 
-def print_profile(events: list[Event]) -> None:
-    """The JSON path's 25 most expensive functions, by their own time, after a warm-up."""
+def print_profile(events: list[Event], path: str) -> None:
+    """A path's 25 most expensive functions, by their own time, after a warm-up."""
     fetches = as_fetches([event.as_json() for event in events], (), RECORDS_PER_FETCH)
-    count_fetches(fetches)
+    work: Any = count_fetches
+    given: Any = fetches
+    if path == "frames":
+        frames = as_frames(events, EVENTS_PER_FRAME)
+        given = as_fetches(frames, FRAME_HEADERS, FRAMES_PER_FETCH)
+    elif path == "absorb":
+        work, given = count_decoded, [(records, decode(records)) for records in fetches]
+    work(given)
     profile = cProfile.Profile()
-    profile.runcall(count_fetches, fetches)
+    profile.runcall(work, given)
     pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 
 def main() -> None:
     options = parser(__doc__, events=400_000, rounds=5)
     options.add_argument("--cells", type=int, default=1_000_000, help="default 1000000; 0 for none")
-    options.add_argument("--profile", action="store_true", help="profile the JSON path instead")
+    options.add_argument(
+        "--profile",
+        nargs="?",
+        const="json",
+        choices=("json", "frames", "absorb"),
+        help="profile one path instead; json unless another is named",
+    )
     chosen = options.parse_args()
     events = make_events(chosen.events, START_MS)
     if chosen.profile:
-        print_profile(events)
+        print_profile(events, chosen.profile)
         return
     competing = contestants(events)
     compete(competing, chosen.rounds)
