@@ -5,7 +5,7 @@ absorbing the same rows again changes nothing, because a row at or below a cell'
 already in it.
 
 The cells of a slot live together in columns, so that closing the slot is dropping one object, and
-so that no Python statement runs per increment: rows are grouped by cell in Arrow, and only the
+so that no Python statement runs per increment: rows are grouped by cell in columns, and only the
 groups touch the index.
 """
 
@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import compress, repeat
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.caps import Opened, is_sketched, spill
-from schemas.events import DELTA_MAX
+from pipeline.cell_groups import ROWS_MAX, CellGroups, CellSums
+from pipeline.cell_keys import WINDOW_MS, CellKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     Int64Column: TypeAlias = NDArray[np.int64]
     BoolColumn: TypeAlias = NDArray[np.bool_]
 
+__all__ = ["SLOT_MS", "WINDOW_MS", "Came", "CellKey", "CellValues", "SlotCells", "SlotSnapshot"]
+
 SLOT_MS = 60_000
-WINDOW_MS = 60_000
 assert SLOT_MS % WINDOW_MS == 0
 
 Purpose = Literal["flush", "checkpoint"]
@@ -43,13 +44,9 @@ Purpose = Literal["flush", "checkpoint"]
 CELL_MAX = 2**63 - 1
 """What p and n can be at most. A row that would pass it is refused, in log order."""
 
-ROWS_MAX = 2**20
-assert ROWS_MAX * DELTA_MAX <= CELL_MAX, "the sum of one absorption cannot overflow"
-
 ROW_COLUMNS = ("counter", "region", "window_ms", "p", "n", "offset", "duplicates")
 """What `absorb` needs of each row; the last may be left out when there are none."""
 
-_SUMS = [("p", "sum"), ("n", "sum"), ("offset", "max"), ("offset", "min"), ("duplicates", "sum")]
 _INITIAL_ROWS = 64
 
 
@@ -59,25 +56,6 @@ class Came(IntEnum):
     COUNTED = 0
     SPILLED = 1  # into the cell for the rest of its family
     TOO_MUCH = 2  # its cell would overflow
-
-
-class CellKey(NamedTuple):
-    """Which cell of a slot: the slot and the shard are its holder's."""
-
-    counter: str
-    region: str
-    window_ms: int
-
-    def text(self) -> str:
-        """The key as one string: half the memory of a tuple, and unambiguous for any text."""
-        return f"{self.window_ms // WINDOW_MS} {len(self.region)} {self.region}{self.counter}"
-
-    @classmethod
-    def parse(cls, text: str) -> CellKey:
-        """The inverse of `text`."""
-        window, region_length, rest = text.split(" ", 2)
-        cut = int(region_length)
-        return cls(rest[cut:], rest[:cut], int(window) * WINDOW_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +87,19 @@ class SlotSnapshot:
         self.cells.confirmed[self.purpose][self.rows] = self.changes
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Rows that were counted: which of them spilled, and the cells that they were counted in."""
+
+    spilled: BoolColumn
+    groups: CellGroups
+
+    @classmethod
+    def of(cls, rows: pa.Table, spilled: BoolColumn, rules: CountingRules) -> Counted:
+        """What spilled is for the cell for the rest of its family."""
+        return cls(spilled, CellGroups.of_rows(spill(rows, spilled, rules)))
+
+
 class SlotCells:
     """The cells one shard touched during one slot."""
 
@@ -135,49 +126,52 @@ class SlotCells:
 
     def absorb(
         self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool
-    ) -> BoolColumn | None:
+    ) -> Counted | None:
         """Count `rows` (see ROW_COLUMNS; in log order) into their cells.
 
         With `guard`, rows at or below their cell's `through` are skipped; without it the caller
         promises that no cell here has seen any of them. `change` is greater than every one before.
-        Returns which rows spilled: they are counted in the cell for the rest of their family.
         Returns None, having counted nothing, if rows have to be looked at one by one: because a
         cell would overflow, or because cells are ahead and a family may open no more of them.
         """
         if rows.num_rows > ROWS_MAX:
             return None
-        spilled = is_sketched(rows["counter"], rules)
-        if self._absorb(spill(rows, spilled, rules), change, rules, guard=guard):
-            return spilled
+        counted = Counted.of(rows, is_sketched(rows["counter"], rules), rules)
+        if self._absorb(rows, counted.groups, change, rules, guard=guard):
+            return counted
         if guard:
             return None
-        spilled |= self._beyond_cap(rows, rules)
-        fits = self._absorb(spill(rows, spilled, rules), change, rules, guard=False)
-        return spilled if fits else None
+        counted = Counted.of(rows, counted.spilled | self._beyond_cap(rows, rules), rules)
+        fits = self._absorb(rows, counted.groups, change, rules, guard=False)
+        return counted if fits else None
 
-    def _absorb(self, rows: pa.Table, change: int, rules: CountingRules, *, guard: bool) -> bool:
-        touched = _distinct(rows) if guard else {}
+    def _absorb(
+        self,
+        rows: pa.Table,
+        groups: CellGroups,
+        change: int,
+        rules: CountingRules,
+        *,
+        guard: bool,
+    ) -> bool:
+        touched = groups
         if guard:
-            rows = self._unseen(rows)
-        groups = rows.group_by(["counter", "region", "window_ms"], use_threads=False).aggregate(
-            _SUMS if "duplicates" in rows.column_names else _SUMS[:-1]
-        )
-        keys = key_texts(groups["counter"], groups["region"], groups["window_ms"])
-        at = self._find(keys)
-        p, n = groups["p_sum"].to_numpy(), groups["n_sum"].to_numpy()
-        if self._overflows(at, p, n) or not (
-            self.opened.reach(touched, self._index, rules)
+            unseen = self._unseen(rows, groups)
+            rows, groups = rows.filter(pa.array(unseen)), groups.where(unseen)
+        sums, at = CellSums.of(rows, groups), self._find(groups.keys)
+        if self._overflows(at, sums.p, sums.n) or not (
+            self.opened.reach(touched.counter_of(), self._index, rules)
             if guard
-            else self.opened.admit(groups["counter"], at < 0, rules)
+            else self.opened.admit(groups.counters, at < 0, rules)
         ):
             return False
-        self._open(keys, at, groups["offset_min"].to_numpy())
-        self._p[at] += p
-        self._n[at] += n
-        self._through[at] = np.maximum(self._through[at], groups["offset_max"].to_numpy())
+        self._open(groups.keys, at, sums.first)
+        self._p[at] += sums.p
+        self._n[at] += sums.n
+        self._through[at] = np.maximum(self._through[at], sums.last)
         self._changed[at] = change
-        if "duplicates" in rows.column_names:
-            self._duplicates[at] += groups["duplicates_sum"].to_numpy()
+        if sums.duplicates is not None:
+            self._duplicates[at] += sums.duplicates
         return True
 
     def add(self, key: str, delta: int, offset: int, change: int) -> bool:
@@ -262,27 +256,20 @@ class SlotCells:
             self._duplicates[rows],
         )
 
-    def _unseen(self, rows: pa.Table) -> pa.Table:
-        keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
-        found = self._find(keys)
+    def _unseen(self, rows: pa.Table, groups: CellGroups) -> BoolColumn:
+        """Which rows are after their cell's `through`."""
+        found = self._find(groups.keys)[groups.which]
         # Row -1 reads some other cell's value, which the second condition then disregards.
-        seen = (rows["offset"].to_numpy() <= self._through[found]) & (found >= 0)
-        return rows.filter(pa.array(~seen))
+        unseen: BoolColumn = (rows["offset"].to_numpy() > self._through[found]) | (found < 0)
+        return unseen
 
     def _beyond_cap(self, rows: pa.Table, rules: CountingRules) -> BoolColumn:
         """Which rows are for cells that may not be opened any more, in log order."""
-        placed = rows.append_column("place", pa.array(np.arange(rows.num_rows)))
-        groups = placed.group_by(["counter", "region", "window_ms"], use_threads=False).aggregate(
-            [("place", "min")]
-        )
-        groups = groups.sort_by("place_min")
-        keys = key_texts(groups["counter"], groups["region"], groups["window_ms"])
-        fresh = self._find(keys) < 0
-        names = compress(groups["counter"].to_pylist(), fresh.tolist())
-        new_keys = compress(keys, fresh.tolist())
-        beyond = set(compress(new_keys, self.opened.beyond(names, rules)))
-        texts = key_texts(rows["counter"], rows["region"], rows["window_ms"])
-        return np.fromiter(map(beyond.__contains__, texts), np.bool_, len(texts))
+        groups = CellGroups.of_rows(rows)
+        beyond = self._find(groups.keys) < 0
+        names = groups.counters.filter(pa.array(beyond)).to_pylist()
+        beyond[beyond] = self.opened.beyond(names, rules)
+        return beyond[groups.which]
 
     def _find(self, keys: Sequence[str]) -> Int64Column:
         """The row of each key, -1 for those that have none."""
@@ -336,12 +323,6 @@ class SlotCells:
             self.confirmed[purpose] = _grown(column, capacity)
 
 
-def _distinct(rows: pa.Table) -> dict[str, str]:
-    """The counter of every cell that the rows are for, by its key."""
-    keys = key_texts(rows["counter"], rows["region"], rows["window_ms"])
-    return dict(zip(keys, rows["counter"].to_pylist(), strict=True))
-
-
 def _zeros(rows: int) -> Int64Column:
     return np.zeros(rows, np.int64)
 
@@ -350,15 +331,3 @@ def _grown(column: Int64Column, capacity: int) -> Int64Column:
     grown = _zeros(capacity)
     grown[: len(column)] = column
     return grown
-
-
-def key_texts(
-    counter: pa.ChunkedArray, region: pa.ChunkedArray, window_ms: pa.ChunkedArray
-) -> list[str]:
-    """`CellKey.text` of a whole column at once."""
-    window = pc.divide(window_ms, WINDOW_MS).cast(pa.string())
-    length = pc.utf8_length(region).cast(pa.string())
-    texts: list[str] = pc.binary_join_element_wise(
-        pc.binary_join_element_wise(window, length, "", " "), region, counter, ""
-    ).to_pylist()
-    return texts

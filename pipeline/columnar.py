@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.cells import SLOT_MS, WINDOW_MS, Came, CellKey
+from pipeline.caps import spill
+from pipeline.cell_groups import CellGroups
+from pipeline.cells import SLOT_MS, WINDOW_MS, Came, CellKey, Counted
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
 from pipeline.summaries import Summarised
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from pipeline.shard import Fetched, Shard
 
     BoolColumn = NDArray[np.bool_]
-
-_KEY = ("counter", "region", "window_ms")
 
 
 def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Misplaced]:
@@ -77,25 +77,32 @@ def _absorb_slot(shard: Shard, log_ms: int, rows: pa.Table) -> list[Misplaced]:
     """Count rows that fall into one slot."""
     cells = shard.slot(slot_of(log_ms))
     guard = rows["offset"][0].as_py() <= shard.guard_through or bool(cells.opened.ahead)
-    spilled = cells.absorb(rows, shard.changes, shard.rules, guard=guard)
+    counted = cells.absorb(rows, shard.changes, shard.rules, guard=guard)
     misplaced: list[Misplaced] = []
-    if spilled is None:
+    if counted is None:
         came = _one_by_one(shard, cells, rows)
         fits = came != Came.TOO_MUCH
         too_much = rows.filter(pa.array(~fits))
         places = zip(too_much["offset"].to_pylist(), too_much["row"].to_pylist(), strict=True)
         misplaced = [Misplaced(*place, OVERFLOW_REASON) for place in places]
         rows, spilled = rows.filter(pa.array(fits)), (came == Came.SPILLED)[fits]
-    shard.summarise(Summarised(cells.slot_ms, shard.rules, rows, spilled))
+        keys = list(_keys(spill(rows, spilled, shard.rules)))
+        counted = Counted(spilled, CellGroups.of_keys(keys))
+    shard.summarise(Summarised(cells.slot_ms, shard.rules, rows, counted.spilled, counted.groups))
     return misplaced
 
 
 def _one_by_one(shard: Shard, cells: SlotCells, rows: pa.Table) -> NDArray[np.int8]:
     """Count rows in log order where one may be too much for its cell, or one cell too many."""
-    keys = map(CellKey._make, zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
+    keys = _keys(rows)
     deltas = (rows["p"].to_numpy() - rows["n"].to_numpy()).tolist()
     put = partial(shard.put, cells)
     return np.fromiter(map(put, keys, deltas, rows["offset"].to_pylist()), np.int8, rows.num_rows)
+
+
+def _keys(rows: pa.Table) -> Iterator[CellKey]:
+    fields = (rows[name].to_pylist() for name in CellKey._fields)
+    return map(CellKey._make, zip(*fields, strict=True))
 
 
 def _by_family(

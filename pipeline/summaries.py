@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.caps import spill
+from pipeline.caps import spill_counter
+from pipeline.cell_groups import CellGroups
+from pipeline.cells import WINDOW_MS, CellKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.cells import BoolColumn
+    from pipeline.cells import BoolColumn, Int64Column
     from pipeline.rules import CountingRules
     from pipeline.shard import Row
 
@@ -37,26 +39,35 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
+class CellMembers:
+    """Who was counted in which cell: `texts[i]` in the cell `cells.keys[which[i]]`."""
+
+    cells: CellGroups
+    which: Int64Column
+    texts: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
 class Summarised:
-    """Counted rows of one slot that one version of the rules holds for."""
+    """Counted rows of one slot that one version of the rules holds for, and their cells.
+
+    The cell of a row that spilled is the one for the rest of its family.
+    """
 
     slot_ms: int
     rules: CountingRules
     rows: pa.Table
     spilled: BoolColumn
+    cells: CellGroups
 
-    def members(self) -> pa.Table | None:
-        """Counter, region, `at` and member of the additions that have one; None if none has.
-
-        What spilled is under the counter for the rest of its family.
-        """
+    def members(self) -> CellMembers | None:
+        """The members of the additions that have one; None if none has."""
         member = self.rows["member"]
         if member.null_count == len(member):
             return None
         added = pc.and_(pc.is_valid(member), pc.greater(self.rows["p"], 0))
-        rows = self.rows.select(["counter", "region", "at", "member"]).filter(added)
-        spilled = self.spilled[added.to_numpy()] if self.spilled.any() else self.spilled[:0]
-        return spill(rows, spilled, self.rules)
+        texts = member.filter(added).combine_chunks()
+        return CellMembers(self.cells, self.cells.which[added.to_numpy()], texts)
 
     def rest(self) -> pa.Table:
         """The rows that spilled, under their own counters."""
@@ -67,7 +78,7 @@ class Summarised:
 class CountedRows:
     """Gathers rows that were counted one by one."""
 
-    _rows: list[tuple[tuple[int, CountingRules], tuple[object, ...], bool]] = field(
+    _rows: list[tuple[tuple[int, CountingRules], tuple[object, ...], CellKey, bool]] = field(
         default_factory=list
     )
 
@@ -78,12 +89,15 @@ class CountedRows:
         if spilled or row.member is not None:
             p, n = max(row.delta, 0), max(-row.delta, 0)
             values = (row.counter, region, row.at_ms, p, n, row.offset, row.member)
-            self._rows.append(((slot_ms, rules), values, spilled))
+            counter = spill_counter(rules.group_of(row.counter)) if spilled else row.counter
+            window_ms = row.at_ms - row.at_ms % WINDOW_MS
+            cell = CellKey(counter, "" if spilled else region, window_ms)
+            self._rows.append(((slot_ms, rules), values, cell, spilled))
 
     def parts(self) -> Iterator[Summarised]:
         """The rows by slot and rules, in log order."""
         for (slot_ms, rules), rows in groupby(self._rows, key=itemgetter(0)):
-            _, values, spilled = zip(*rows, strict=True)
+            _, values, cells, spilled = zip(*rows, strict=True)
             columns = zip(*values, strict=True)
             table = pa.table(
                 {
@@ -91,4 +105,5 @@ class CountedRows:
                     for (name, of), column in zip(_COLUMNS.items(), columns, strict=True)
                 }
             )
-            yield Summarised(slot_ms, rules, table, np.array(spilled, np.bool_))
+            groups = CellGroups.of_keys(cells)
+            yield Summarised(slot_ms, rules, table, np.array(spilled, np.bool_), groups)

@@ -32,6 +32,7 @@ PRECISION_MIN, PRECISION_MAX = 4, 16  # a register's number fits the UInt16 of t
 STEPS = 32  # of both series below; the last third of them changes nothing even at precision 16
 ALPHA = (3248660424278399, 4503599627370496)  # 1 / (2 ln 2), as the exact fraction a double holds
 WHOLE_MAX = 18446744073709549568.0  # the greatest double below 2^64, what a UInt64 can tell
+_EXPONENT_OF_RANK_0 = 1023 + 64  # a double's exponent is stored with 1023 added
 assert ALPHA[0] / ALPHA[1] == 1 / (2 * math.log(2))
 
 
@@ -47,15 +48,21 @@ def standard_error(precision: int) -> float:
 
 def placed(members: Column, precision: int) -> tuple[Indexes, Ranks]:
     """Register and rank of every member of a column; raises BadInputError as `hashes` does."""
-    hashed = hashes(members)
-    indexes = (hashed >> np.uint64(64 - precision)).astype(np.uint16)
-    rest = hashed & np.uint64((1 << (64 - precision)) - 1)
-    # The exponent of a double is the length of a whole number below 2^53. A longer one is looked at
-    # by its upper half, or by its lower one where the upper is zero: none is ever rounded up.
-    upper, lower = rest >> np.uint64(32), rest & np.uint64(0xFFFFFFFF)
-    half = np.where(upper > 0, upper, lower).astype(np.float64)
-    lengths = np.frexp(half)[1] + np.where(upper > 0, 32, 0)
-    return indexes, (rank_max(precision) - lengths).astype(np.uint8)
+    return of_hashes(hashes(members), precision)
+
+
+def of_hashes(
+    hashed: NDArray[np.uint64], precision: int | NDArray[np.uint64]
+) -> tuple[Indexes, Ranks]:
+    """Register and rank of every hash, all of one precision or each of its own."""
+    bits = np.asarray(precision, np.uint64)
+    indexes = (hashed >> np.uint64(64) - bits).astype(np.uint16)
+    # A one after the last bit ends the zeros where all bits are zero.
+    rest = (hashed << bits) | np.uint64(1) << bits - np.uint64(1)
+    # The exponent of a double tells where the first one is. Without a second one right after it, no
+    # number is ever rounded up to the next power of two.
+    exponents = (rest & ~(rest >> np.uint64(1))).astype(np.float64).view(np.uint64) >> np.uint64(52)
+    return indexes, (np.uint64(_EXPONENT_OF_RANK_0) - exponents).astype(np.uint8)
 
 
 def folded(indexes: Indexes, ranks: Ranks, wide: int, narrow: int) -> tuple[Indexes, Ranks]:

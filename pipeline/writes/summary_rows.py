@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.cells import SLOT_MS
 from pipeline.dead_letters import VALUE_BYTES_MAX, DeadLetter
-from pipeline.distinct import SLOT
+from pipeline.registers_of import SLOT
 from pipeline.writes.cell_rows import incarnate, timestamps_s
 from pipeline.writes.set_aside import REASON_CHARACTERS_MAX
 from schemas.rules import GRAIN_MS, GRAINS
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.cells import Int64Column
-    from pipeline.distinct import Raised, Written
+    from pipeline.known_registers import Raised
+    from pipeline.registers_of import Written
     from pipeline.shard import ShardSnapshot
     from pipeline.sketched import Buckets, Heaviest
 
@@ -124,20 +125,21 @@ def _joined(
 
 
 def _distinct(raised: Raised, written: Written, build: int) -> pa.Table:
-    kept = [place for place, of in enumerate(raised.of) if written in of.grains]
-    of = [raised.of[place] for place in kept]
-    size_ms = SLOT_MS if written == SLOT else GRAIN_MS[written]
-    windows_s = np.array([one.window_ms - one.window_ms % size_ms for one in of], np.int64) // 1000
     maps = pa.MapArray.from_arrays(raised.starts, raised.indexes, raised.ranks)
+    of, chosen = raised.of, raised.of.are_for(written)
+    if not chosen.all():
+        rows = np.flatnonzero(chosen)
+        of, maps = of.take(rows), maps.take(pa.array(rows))
+    size_ms = SLOT_MS if written == SLOT else GRAIN_MS[written]
     return pa.table(
         {
             "build": pa.array(np.full(len(of), build, np.uint32)),
-            "counter": pa.array([one.counter for one in of], pa.string()),
-            "region": pa.array([one.region for one in of], pa.string()),
-            "window": timestamps_s(windows_s),
-            "precision": pa.array([one.precision for one in of], pa.uint8()),
-            "slot_day": pa.array([one.day for one in of], pa.int32()).cast(pa.date32()),
-            "registers": maps if len(of) == len(maps) else maps.take(pa.array(kept, pa.int64())),
+            "counter": of.counters,
+            "region": of.regions,
+            "window": timestamps_s((of.windows_ms - of.windows_ms % size_ms) // 1000),
+            "precision": pa.array(of.precisions.astype(np.uint8)),
+            "slot_day": pa.array(np.full(len(of), of.day, np.int32)).cast(pa.date32()),
+            "registers": maps,
         }
     )
 
