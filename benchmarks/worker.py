@@ -160,16 +160,21 @@ def run_peer(arena: Arena, log: FilledLog, name: str, events: int) -> Outcome:
 
 
 def contestants(
-    arena: Arena, json_log: FilledLog, frame_log: FilledLog, faust_events: int
+    arena: Arena,
+    json_log: FilledLog,
+    frame_log: FilledLog,
+    peers_log: FilledLog,
+    faust_events: int,
 ) -> list[Contestant]:
+    """Peers have a log of their own: to the others Tally's workers append rules and heartbeats."""
     few, all_ = min(faust_events, arena.events), arena.events
     return [
         Contestant("tally worker, JSON", lambda: run_tally(arena, json_log)),
         Contestant("tally worker, frames", lambda: run_tally(arena, frame_log)),
-        Contestant("Faust, Table", lambda: run_peer(arena, json_log, "faust-table", few)),
-        Contestant("Faust, dict", lambda: run_peer(arena, json_log, "faust-dict", few)),
-        Contestant("confluent + json.loads", lambda: run_peer(arena, json_log, "confluent", all_)),
-        Contestant("confluent, bare", lambda: run_peer(arena, json_log, "bare", all_)),
+        Contestant("Faust, Table", lambda: run_peer(arena, peers_log, "faust-table", few)),
+        Contestant("Faust, dict", lambda: run_peer(arena, peers_log, "faust-dict", few)),
+        Contestant("confluent + json.loads", lambda: run_peer(arena, peers_log, "confluent", all_)),
+        Contestant("confluent, bare", lambda: run_peer(arena, peers_log, "bare", all_)),
     ]
 
 
@@ -190,10 +195,11 @@ def main() -> None:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="tally-bench-")))
         json_log = stack.enter_context(filled_log(folder / "json", values, frames=False))
         frame_log = stack.enter_context(filled_log(folder / "frames", frames, frames=True))
+        peers_log = stack.enter_context(filled_log(folder / "peers", values, frames=False))
         url = stack.enter_context(clickhouse(folder))
         arena = Arena(folder, parts, url, chosen.flush_interval_s)
         arena.expected_cells = truth(event for part in parts for event in part)
-        competing = contestants(arena, json_log, frame_log, chosen.faust_events)
+        competing = contestants(arena, json_log, frame_log, peers_log, chosen.faust_events)
         for one in (competing[0], competing[-1]):
             one.take_turn(counted=False)  # the servers touch their memory and files here
         compete(competing, chosen.rounds, warm_ups=0)
