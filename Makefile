@@ -27,6 +27,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: install ## Run everything on this machine with a synthetic stream and a live table
 	@$(BIN)/tally demo
 
+# Some environments turn it off: hundreds of processes would then compile Tally for themselves.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: install ## Run the tests: fast ones first, short forms of the long ones
 	$(BIN)/pytest -n $(PROCESSES) tests/unit tests/property tests/simulation
 	$(BIN)/pytest -n $(PROCESSES) tests/integration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,7 +84,8 @@ class Log:
         self._now = 0
 
     def in_flight(self, producer: int) -> NDArray[np.int64]:
-        return np.rint(self._waiting[producer]).astype(np.int64)
+        rows: NDArray[np.int64] = np.rint(self._waiting[producer]).astype(np.int64)
+        return rows
 
     def take(self, producer: int, partitions: NDArray[np.int64]) -> None:
         self._waiting[producer] += np.bincount(partitions, minlength=PARTITIONS)
@@ -147,7 +149,7 @@ def _places(
     """The partition of each row."""
     log = Log(bears)
     choosers = [
-        chooser(strategy, seed=one, in_flight=lambda one=one: log.in_flight(one))
+        chooser(strategy, seed=one, in_flight=partial(log.in_flight, one))
         for one in range(PRODUCERS)
     ]
     places = np.empty(len(stream.at_ms), np.int64)

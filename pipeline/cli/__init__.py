@@ -21,6 +21,7 @@ from pipeline.cli.output import (
     print_traceback,
     stdout_is_gone,
 )
+from pipeline.cli.without_pandas import do_without_pandas
 from pipeline.errors import TallyError, TryAgainError
 
 # fmt: off
@@ -130,4 +131,5 @@ def _report(error: Exception, debug: bool) -> int:
 
 def main() -> None:
     """The console script. Ends the process."""
+    do_without_pandas()
     sys.exit(run(sys.argv[1:]))

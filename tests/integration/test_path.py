@@ -87,7 +87,8 @@ def test_events_of_tally_produce_are_counted(
     family = "frames" if frames else "json"
     events = events_of(family, start_ms)
     options = ["--frames"] if frames else []
-    answer = tally.json("produce", *options, "-", stdin=lines(events))
+    done = tally.run_process("produce", *options, "--json", "-", stdin=lines(events))
+    answer = json.loads(done.stdout)
     assert answer.pop("receipt")
     assert answer == {
         "sent": 500,
@@ -134,7 +135,7 @@ def test_an_event_without_a_time_is_counted_at_the_logs_time(tally: RunningTally
 
 def test_a_bad_line_is_named_and_the_others_are_counted(tally: RunningTally) -> None:
     stdin = '{"counter": "mixed:x"}\nnonsense\n\n{"counter": "no-family"}\n{"counter": "mixed:x"}\n'
-    done = tally.run("produce", "-", stdin=stdin, code=1)
+    done = tally.run_process("produce", "-", stdin=stdin, code=1)
     assert done.stdout == "sent 2 events\n"
     errors = done.stderr.splitlines()
     assert len(errors) == 3
@@ -156,7 +157,7 @@ def test_a_total_below_zero_is_shown_as_zero_beside_its_net(tally: RunningTally)
     tally.run("produce", "-", stdin='{"counter": "debt:x", "delta": -3}\n')
     query = "SELECT toInt64(total), toInt64(net) FROM tally.totals WHERE counter = 'debt:x'"
     tally.wait_for(query, [(0, -3)])
-    assert tally.run("count", "debt:x").stdout.splitlines()[0] == "debt:x  0  (net -3)"
+    assert tally.run_process("count", "debt:x").stdout.splitlines()[0] == "debt:x  0  (net -3)"
 
 
 def test_count_answers_what_clickhouse_holds(tally: RunningTally, start_ms: int) -> None:

@@ -19,12 +19,12 @@ from pipeline.reads.reads import Reads
 from pipeline.reads.status import observe_clickhouse
 from pipeline.rules import CountingRules, FamilyRules
 from schemas.families import parse_families
-from schemas.migrate import migrate
 from schemas.rules import Grain
 from schemas.settings import load_settings
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import DAY_S, HOUR_S, MINUTE_S, SLOT_S, Cell, Site, seconds
 from tests.kit.clocks import ManualClock
+from tests.kit.tables import empty_tables
 
 COUNTER = "likes:post-42"
 TODAY = date(2026, 3, 20)
@@ -44,7 +44,6 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
 def site(door: ClickHouse) -> Iterator[Site]:
     """A day and a half, for a test to change."""
     client = connect(door)
-    client.command("DROP DATABASE IF EXISTS tally SYNC")
     yield filled(client, days=1)
     client.close()
 
@@ -69,7 +68,7 @@ def connect(door: ClickHouse) -> Client:
 
 def filled(client: Client, days: int) -> Site:
     """One counter, every 25 minutes; a tenth of it late."""
-    migrate(client)
+    empty_tables(client)
     site = Site(client)
     cells = []
     for number, at_s in enumerate(range(seconds(TODAY - timedelta(days)), NOW_S, 25 * 60)):

@@ -1,7 +1,6 @@
 """Counting rules with real processes: put into the log, followed, refused, set right; doctor."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from pipeline.topics import ensure_topics
 from schemas.settings import Settings
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
-from tests.kit.tally import TALLY, RunningTally, start_worker, tally_on
+from tests.kit.tally import TALLY, Done, RunningTally, start_worker, tally_on
 
 PARTITIONS = 3
 HOUR_MS = 3_600_000
@@ -68,10 +67,10 @@ def produce(tally: RunningTally, *events: dict[str, object]) -> None:
     tally.run("produce", "-", stdin="".join(json.dumps(event) + "\n" for event in events))
 
 
-def run_with(tally: RunningTally, file: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_with(tally: RunningTally, file: str, *arguments: str) -> Done:
     """A command whose families' file is `file`."""
     other = RunningTally(tally.kafka, tally.clickhouse, settings={**SETTINGS, "TALLY_CONFIG": file})
-    return other.run(*arguments, code=1)
+    return other.run_process(*arguments, code=1)
 
 
 def test_the_first_worker_puts_the_defaults_into_every_partition(tally: RunningTally) -> None:

@@ -21,6 +21,7 @@ from schemas.rules import Grain
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import DAY_S, HOUR_S, MINUTE_S, SLOT_S, Cell, Site, seconds
 from tests.kit.clocks import ManualClock
+from tests.kit.tables import empty_tables
 
 TODAY = date(2026, 3, 20)
 NOW_S = seconds(TODAY, 12, 30) + 20
@@ -42,8 +43,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
 def site(door: ClickHouse) -> Iterator[Site]:
     """Empty, for a test to fill."""
     client = connect(door)
-    client.command("DROP DATABASE IF EXISTS tally SYNC")
-    migrate(client)
+    empty_tables(client)
     yield Site(client)
     client.close()
 

@@ -23,10 +23,10 @@ from tests.kit.tally import TALLY, RunningTally
 SHOW_CURSOR, HIDE_CURSOR = b"\x1b[?25h", b"\x1b[?25l"
 
 
-@pytest.fixture
-def tally(tmp_path: Path) -> Iterator[RunningTally]:
+@pytest.fixture(scope="module")
+def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTally]:
     """A ClickHouse in which three counters of one family were just counted."""
-    door = Door(tmp_path)
+    door = Door(tmp_path_factory.mktemp("clickhouse"))
     door.start()
     try:
         with closing(clickhouse_connect.get_client(dsn=door.url)) as client:
@@ -106,7 +106,7 @@ def test_watching_survives_an_outage_and_ends_with_ctrl_c(
 ) -> None:
     door = tally.door
     assert door is not None
-    door.kill()
+    door.kill()  # It runs again when the test is over.
     command = [*TALLY, "top", "tag", "--watch", "0.1"]
     with Process(command, output_path=tmp_path / "watch.txt", env=tally.env) as watching:
         watching.wait_for_line(r"^tally: ClickHouse at .* does not answer")

@@ -22,6 +22,12 @@ CLUSTER_ID = "dGFsbHktdGVzdC1rYWZrYQ"
 # One small compiler and one small collector: on two cores they start in half the time.
 JVM_OPTIONS = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+BROKERS_OF_LONG_FORMS = (
+    "embedded",
+    pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.prove]),
+)
+"""Parameters of tests that run on both brokers by `make prove`, and on one otherwise."""
+
 LOGGING = """\
 status = error
 appender.out.type = Console

@@ -8,22 +8,23 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 INTEGRATION = PurePosixPath("tests/integration")
-LONGEST = ("worker", "log")
+LONGEST = ("worker", "log-kafka", "worker-kafka", "log", "rollup", "trends")
 """These begin, so that in the end no process is left alone with one of them."""
 
 
 def group_of(nodeid: str) -> str:
     """Tests of one group run in one process, one after the other.
 
-    A folder of integration tests has servers for all of its files; a file beside the folders has
-    its own for each broker. Other tests share nothing.
+    A folder of integration tests has servers for all of its files, and so has a file beside the
+    folders; those on a real Kafka have others than those on the embedded log. Other tests share
+    nothing.
     """
     path = PurePosixPath(nodeid.partition("::")[0])
     if INTEGRATION not in path.parents:
         return nodeid
-    if path.parent != INTEGRATION:
-        return path.relative_to(INTEGRATION).parts[0]
-    return f"{path.stem}-kafka" if "[kafka" in nodeid else path.stem
+    is_beside = path.parent == INTEGRATION
+    name = path.stem if is_beside else path.relative_to(INTEGRATION).parts[0]
+    return f"{name}-kafka" if "[kafka" in nodeid else name
 
 
 def rank(nodeid: str) -> int:

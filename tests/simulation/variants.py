@@ -676,6 +676,8 @@ RARELY_CAUGHT = {
     sketches_replaced_before_they_are_whole: 7_173,
     sketches_forgotten_when_written_twice: 101_141,
     registers_taken_for_stored_too_soon: 101,
+    resuming_at_the_greatest_position_of_any_generation: 976,
+    sentence_7_from_the_start_without_an_offset: 408,
 }
 """Seeds that notice variants which few schedules do. A change of the schedules makes others of
 them, to be found with `python -m tests.simulation --variants`."""

@@ -10,7 +10,8 @@ HERE = "tests/integration"
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (f"{HERE}/log/test_admin.py::test_a[embedded]", f"{HERE}/log/test_kcat.py::test_b[kafka]"),
+        (f"{HERE}/log/test_admin.py::test_a[embedded]", f"{HERE}/log/test_kcat.py::test_b"),
+        (f"{HERE}/log/test_admin.py::test_a[kafka]", f"{HERE}/log/test_kcat.py::test_b[kafka-1]"),
         (f"{HERE}/test_path.py::test_a[kafka-json]", f"{HERE}/test_path.py::test_b[kafka]"),
         (f"{HERE}/test_up.py::test_a", f"{HERE}/test_up.py::test_b[2]"),
     ],
@@ -23,6 +24,7 @@ def test_tests_that_share_servers_share_a_process(one: str, other: str) -> None:
     ("one", "other"),
     [
         (f"{HERE}/log/test_admin.py::test_a", f"{HERE}/worker/test_admin.py::test_a"),
+        (f"{HERE}/log/test_admin.py::test_a[embedded]", f"{HERE}/log/test_admin.py::test_a[kafka]"),
         (f"{HERE}/test_path.py::test_a[embedded]", f"{HERE}/test_path.py::test_a[kafka]"),
         (f"{HERE}/test_up.py::test_a", f"{HERE}/test_reads.py::test_a"),
         ("tests/unit/test_spans.py::test_a", "tests/unit/test_spans.py::test_b"),

@@ -1,13 +1,13 @@
-"""One embedded ClickHouse for all tests of this folder; its database is made anew for each."""
+"""One embedded ClickHouse for all tests of this folder; its tables are empty for each."""
 
 from collections.abc import Iterator
 
 import clickhouse_connect
 import pytest
 
-from schemas.migrate import migrate
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import Site
+from tests.kit.tables import empty_tables
 
 
 @pytest.fixture(scope="package")
@@ -21,8 +21,7 @@ def site(door: ClickHouse) -> Iterator[Site]:
     client = clickhouse_connect.get_client(
         host=door.host, port=door.port, autogenerate_session_id=False, dedicated_pool=True
     )
-    client.command("DROP DATABASE IF EXISTS tally SYNC")
-    migrate(client)
+    empty_tables(client)
     made = Site(client)
     yield made
     made.client.close()

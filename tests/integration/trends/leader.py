@@ -17,11 +17,11 @@ from pipeline.clock import SystemClock
 from pipeline.rules import CountingRules, FamilyRules, TrendRules
 from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.trends.scoring import TrendsScored
-from schemas.migrate import migrate
 from schemas.settings import Settings
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import MINUTE_S, REPLICA, Cell, Site
 from tests.kit.embedded import EmbeddedLog
+from tests.kit.tables import empty_tables
 
 W_S = 1_773_144_000  # 2026-03-10 12:00
 NEXT_S = W_S + MINUTE_S
@@ -103,8 +103,7 @@ def leader_on(door: ClickHouse, folder: Path) -> Iterator[Leader]:
     )
     try:
         topics.ensure_topics(log.bootstrap, 1, SHARDS)
-        client.command("DROP DATABASE IF EXISTS tally SYNC")
-        migrate(client)
+        empty_tables(client)
         url = f"http://{door.host}:{door.port}"
         made = Leader(Site(client), Settings(kafka=log.bootstrap, clickhouse=url, config=None))
         made.count({W_S - age * MINUTE_S: USUAL for age in range(STEADY_MINUTES)})

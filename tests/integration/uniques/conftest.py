@@ -1,4 +1,4 @@
-"""One embedded ClickHouse for all tests of this folder; its database is made anew for each."""
+"""One embedded ClickHouse for all tests of this folder; its tables are empty for each."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -7,7 +7,6 @@ import clickhouse_connect
 import pytest
 from clickhouse_connect.driver import Client
 
-from schemas.migrate import migrate
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import seconds
 from tests.integration.uniques.members import (
@@ -18,6 +17,7 @@ from tests.integration.uniques.members import (
     Members,
     people,
 )
+from tests.kit.tables import empty_tables
 
 
 @pytest.fixture(scope="package")
@@ -31,8 +31,7 @@ def client(door: ClickHouse) -> Iterator[Client]:
     made = clickhouse_connect.get_client(
         host=door.host, port=door.port, autogenerate_session_id=False, dedicated_pool=True
     )
-    made.command("DROP DATABASE IF EXISTS tally SYNC")
-    migrate(made)
+    empty_tables(made)
     yield made
     made.close()
 

@@ -45,14 +45,17 @@ def seed() -> int:
 def running(
     request: pytest.FixtureRequest, site: Site, seed: int
 ) -> Iterator[Mapping[Scenario, "Future[None]"]]:
-    """The scenarios of all selected tests, in the tests' order."""
-    functions = [
-        item.function for item in request.session.items if isinstance(item, pytest.Function)
-    ]
-    found = [scenario_of(function) for function in functions]
+    """The scenarios of all selected tests on this broker, in the tests' order."""
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    found = [scenario_of(test.function) for test in tests if site.broker.name == broker_of(test)]
     scenarios = [scenario for scenario in dict.fromkeys(found) if scenario is not None]
     with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
         yield {scenario: threads.submit(scenario, site, seed) for scenario in scenarios}
+
+
+def broker_of(test: pytest.Function) -> object:
+    """Which broker a test runs on, if it runs on one of the two."""
+    return test.callspec.params.get("site") if hasattr(test, "callspec") else None
 
 
 @pytest.fixture

@@ -3,12 +3,18 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 from tests.integration.worker.site import Site
+from tests.kit.kafka import BROKERS_OF_LONG_FORMS
 
 Scenario = Callable[[Site, int], None]
 """Takes a site and a seed; raises AssertionError when what it proves does not hold."""
 
 Test = TypeVar("Test", bound=Callable[..., None])
+
+ONE_BROKER = pytest.mark.parametrize("site", BROKERS_OF_LONG_FORMS, indirect=True)
+"""For what depends on the broker least: on a real Kafka it is a long form."""
 
 _ATTRIBUTE = "worker_scenario"
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Producer
 from tests.integration.worker.events import FRAME_HEADERS, Message, Messages, Truth
 
 TOPIC = "tally.increments"
-BURST_PAUSE_S = 0.4
-BURST = 8
+BURST_PAUSE_S = 0.8
+BURST = 16
 POLL_S = 0.02
 FLUSH_TIMEOUT_S = 60
 

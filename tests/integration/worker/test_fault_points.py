@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.worker.offsets import members
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Stream
 
@@ -27,11 +27,13 @@ def die_in_a_checkpoint(site: Site, seed: int) -> None:
     die_one_after_another("checkpoint-faults", IN_A_CHECKPOINT, site, seed)
 
 
+@ONE_BROKER
 @proved_by(die_in_a_flush)
 def test_workers_that_die_in_a_flush_lose_and_double_nothing(outcome: Callable[[], None]) -> None:
     outcome()
 
 
+@ONE_BROKER
 @proved_by(die_in_a_checkpoint)
 def test_workers_that_die_in_a_checkpoint_lose_and_double_nothing(
     outcome: Callable[[], None],

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from tests.integration.worker.events import PARTITIONS, Event, Message, frame
 from tests.integration.worker.offsets import changelog_of, log_ends
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Sender
 
@@ -62,6 +62,7 @@ def lose_the_changelog(site: Site, seed: int) -> None:
     assert site.counts(build, "lost-changelog") == before
 
 
+@ONE_BROKER
 @proved_by(kill_with_many_cells)
 def test_cells_of_a_killed_worker_go_on_growing_from_what_the_changelog_holds(
     outcome: Callable[[], None],
@@ -69,6 +70,7 @@ def test_cells_of_a_killed_worker_go_on_growing_from_what_the_changelog_holds(
     outcome()
 
 
+@ONE_BROKER
 @proved_by(lose_the_changelog)
 def test_a_worker_whose_changelog_is_gone_refuses_and_names_the_position_record(
     outcome: Callable[[], None],

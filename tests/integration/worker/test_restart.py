@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.restart import Place, measure
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
@@ -21,6 +21,7 @@ def restart_with_many_cells(site: Site, seed: int) -> None:
     assert done.ready_s <= done.counted_s
 
 
+@ONE_BROKER
 @proved_by(restart_with_many_cells)
 def test_twenty_thousand_cells_are_exact_after_a_kill_and_a_restart(
     outcome: Callable[[], None],
