@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from pipeline.producer import Producer, Receipt
+from pipeline.producer import NotStoredError, Producer, Receipt
 from pipeline.producer.lines import LineProducer
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ class FrameSender:
 
     @property
     def unknown(self) -> int:
-        return self._producer.unknown
+        return self._producer.unknown + self._producer.not_stored
 
     def send(self, checked: Checked) -> Receipt:
         return self._producer.increment_many(checked.columns)
 
     def close(self) -> None:
-        self._producer.close(0)
+        with contextlib.suppress(NotStoredError):
+            self._producer.close(0)
 
 
 def _is_counted(_unknown: Unknown) -> None:

@@ -62,7 +62,6 @@ class Producing:
         self.progress = progress
         self.lost: tuple[int, int] | None = None
         self.taken_bytes = progress.offset
-        self._never_sent = 0
         self._sender = sender
         self._clock = clock
         self._on_refused = on_refused
@@ -77,7 +76,7 @@ class Producing:
     @property
     def unknown(self) -> int:
         """How many lines of this run may be in the log or not."""
-        return self._sender.unknown + self._never_sent
+        return self._sender.unknown
 
     @property
     def is_settled(self) -> bool:
@@ -102,9 +101,8 @@ class Producing:
                 self._places.add(sent.receipt.places(timeout_s).items())
             except TimeoutError:
                 return
-            except (UnknownDeliveryError, NotStoredError) as error:
+            except (UnknownDeliveryError, NotStoredError):
                 self.lost = (self.lost or (sent.chunk.begin, 0))[0], sent.chunk.end
-                self._never_sent += sent.rows if isinstance(error, NotStoredError) else 0
             self._in_flight.popleft()
             timeout_s = 0.0
             # What has ids may be sent again, so a run with `once` goes on before what was lost.

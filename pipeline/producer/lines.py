@@ -60,7 +60,7 @@ class LineProducer:
 
     @property
     def unknown(self) -> int:
-        """How many lines Kafka did not confirm in time."""
+        """How many lines Kafka did not confirm in time, or never got."""
         return self._unknown
 
     def send(self, lines: Sequence[bytes], columns: pa.Table) -> Receipt:
@@ -168,9 +168,9 @@ class _Part:
             if self._left:
                 return
             if self._not_sent and (self.unknown or self._last >= 0):
-                # Nobody is told which lines these are, so they are no better than unknown.
-                self.unknown += self._not_sent
                 self._error = UnknownDeliveryError(f"only a part is stored ({self._error})")
+            # Nobody is told which lines these are, so they are no better than unknown.
+            self.unknown += self._not_sent
         self._on_settled(self)
         if self._error is None:
             self._outcome.stored(self._number, self.partition, self._last)

@@ -90,10 +90,17 @@ def test_a_part_with_a_line_nobody_knows_of_is_unknown(offset: int | None) -> No
         receipt.places(0)
 
 
-def test_a_line_that_was_never_sent_is_not_unknown() -> None:
+def test_lines_were_never_sent_only_if_none_of_their_part_was() -> None:
+    part, receipt, settled = part_of(2)
+    part.settle_one(-1, NotStoredError("never sent"))
+    part.settle_one(-1, NotStoredError("never sent"))
+    assert settled == [2]
+    with pytest.raises(NotStoredError):
+        receipt.places(0)
+
     part, receipt, settled = part_of(2)
     part.settle_one(-1, NotStoredError("never sent"))
     tell(part, 4)
-    assert settled == [0]
-    with pytest.raises(NotStoredError):
+    assert settled == [1]
+    with pytest.raises(UnknownDeliveryError, match="only a part is stored"):
         receipt.places(0)
