@@ -12,6 +12,7 @@ from pipeline.load.generator import Generator
 from pipeline.load.settling import Settling
 from pipeline.load.truth import Truth
 from pipeline.producer import Producer
+from pipeline.producer.delivery import only_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.interrupts import Wishes
     from pipeline.load.mix import Mix
-    from pipeline.producer import Places, Unknown
+    from pipeline.producer import Places
     from pipeline.sharding import Strategy
 
 BATCH_ROWS = 50_000
@@ -81,7 +82,7 @@ def run_load(
         order.kafka,
         strategy=order.strategy,
         delivery_timeout=DELIVERY_TIMEOUT_S,
-        on_unknown=_is_counted,
+        on_unknown=only_counted,
     )
     bad = BadSender(order.kafka, clock, DELIVERY_TIMEOUT_S, order.seed) if order.mix.bad else None
     load = _Load(order, clock, producer, bad, Settling(clock, truth))
@@ -182,7 +183,3 @@ class _Load:
             figures = self.figures()
             figures.recent = self.settling.take_recent()
             on_figures(figures)
-
-
-def _is_counted(_unknown: Unknown) -> None:
-    """The producer counts them itself."""

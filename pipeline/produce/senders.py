@@ -6,11 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pipeline.producer import NotStoredError, Producer, Receipt
+from pipeline.producer.delivery import only_counted
 from pipeline.producer.lines import LineProducer
 
 if TYPE_CHECKING:
     from pipeline.produce.checking import Checked
-    from pipeline.producer import Unknown
 
 
 class LineSender:
@@ -36,7 +36,7 @@ class FrameSender:
 
     def __init__(self, kafka: str, timeout_s: float) -> None:
         """Connects; blocks, and raises what Producer raises."""
-        self._producer = Producer(kafka, delivery_timeout=timeout_s, on_unknown=_is_counted)
+        self._producer = Producer(kafka, delivery_timeout=timeout_s, on_unknown=only_counted)
 
     @property
     def unknown(self) -> int:
@@ -48,7 +48,3 @@ class FrameSender:
     def close(self) -> None:
         with contextlib.suppress(NotStoredError):
             self._producer.close(0)
-
-
-def _is_counted(_unknown: Unknown) -> None:
-    """The producer counts them, and the chunk they were in is known by its receipt."""

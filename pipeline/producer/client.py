@@ -119,11 +119,11 @@ class Client:
 
         def told(error: KafkaError | None, message: Message) -> None:
             self._settled(size, partition, (self._clock.monotonic_s() - began_s) * 1000)
-            offset = message.offset()
-            if error is None and offset is not None and offset >= 0:
-                on_stored(offset)
+            word = word_of(error, message)
+            if isinstance(word, int):
+                on_stored(word)
             else:
-                on_unknown(error.str() if error else "Kafka told no offset")
+                on_unknown(word)
 
         with self._room:
             self._bytes += size
@@ -226,6 +226,14 @@ class Client:
             except Exception:
                 # A bug in what was called back; others wait for word of theirs.
                 log.exception("telling what became of a message failed")
+
+
+def word_of(error: KafkaError | None, message: Message) -> int | str:
+    """Kafka's word on a message: the offset it is stored at, or why that is not known."""
+    offset = message.offset()
+    if error is None and offset is not None and offset >= 0:
+        return offset
+    return error.str() if error else "Kafka told no offset"
 
 
 def _made(settings: dict[str, Any]) -> Producer:

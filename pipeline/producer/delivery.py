@@ -50,6 +50,10 @@ class Unknown(NamedTuple):
         return read_frame(self.frame).columns
 
 
+def only_counted(_unknown: Unknown) -> None:
+    """For `on_unknown`, where the producer's own count of them, and receipts, are enough."""
+
+
 class Delivery:
     """Sends batches. One thread sends; the rest may be asked by any.
 
@@ -179,13 +183,7 @@ class Delivery:
         with self._lock:
             self.unknown += frame.increments
         self._on_unknown(Unknown(frame.partition, frame.increments, reason, frame.value))
-        outcome.failed(
-            number,
-            UnknownDeliveryError(
-                f"not confirmed: Kafka may have it or not ({reason}); "
-                "with an id it is safe to send it again"
-            ),
-        )
+        outcome.failed(number, UnknownDeliveryError.because(reason))
 
     def _count(self, frame: Frame, sign: int) -> None:
         with self._lock:

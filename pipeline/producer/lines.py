@@ -12,7 +12,7 @@ from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.errors import TryAgainError
 from pipeline.planning.following import PlanFollower
-from pipeline.producer.client import Client, ClientDeadError
+from pipeline.producer.client import Client, ClientDeadError, word_of
 from pipeline.producer.packing import placed
 from pipeline.producer.producer import DELIVERY_TIMEOUT_S
 from pipeline.producer.receipts import NotStoredError, Outcome, Receipt, UnknownDeliveryError
@@ -149,13 +149,11 @@ class _Part:
 
     def told(self, error: KafkaError | None, message: Message) -> None:
         """Kafka's word on one line."""
-        offset = message.offset()
-        if error is None and offset is not None and offset >= 0:
-            self.settle_one(offset, None)
-            return
-        reason = error.str() if error else "Kafka told no offset"
-        text = f"not confirmed: Kafka may have it or not ({reason})"
-        self.settle_one(-1, UnknownDeliveryError(f"{text}; with an id it is safe to send it again"))
+        word = word_of(error, message)
+        if isinstance(word, int):
+            self.settle_one(word, None)
+        else:
+            self.settle_one(-1, UnknownDeliveryError.because(word))
 
     def settle_one(self, offset: int, error: TryAgainError | None) -> None:
         """All is known of one line more."""

@@ -122,9 +122,8 @@ class Producer:
         except BaseException:
             self._follower.stop()
             raise
-        pa.array(
-            [0]
-        )  # the first call looks for pandas, which cannot be imported at a program's end
+        # Its first call looks for pandas, which cannot be imported any more at a program's end.
+        pa.array([0])
         self._packer = threading.Thread(target=self._run, name="tally-producer", daemon=True)
         self._packer.start()
         _living.add(self)

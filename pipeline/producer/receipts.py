@@ -11,7 +11,7 @@ import contextlib
 import re
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -32,6 +32,14 @@ class UnknownDeliveryError(TryAgainError):
     They were not sent again. Whoever sends them again risks counting them twice, unless they have
     ids.
     """
+
+    @classmethod
+    def because(cls, reason: str) -> Self:
+        """Of what one frame or line holds."""
+        return cls(
+            f"not confirmed: Kafka may have it or not ({reason}); "
+            "with an id it is safe to send it again"
+        )
 
 
 class NotStoredError(TryAgainError):

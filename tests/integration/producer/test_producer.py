@@ -303,6 +303,17 @@ def test_more_partitions_are_used_and_nothing_is_lost(tmp_path: Path) -> None:
     assert found == producer.stored
 
 
+def run_script(script: str, log: Broker) -> subprocess.CompletedProcess[str]:
+    """A program of its own; it is told where the log is."""
+    return subprocess.run(
+        [sys.executable, "-c", script, log.bootstrap],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+
 LEFT_OPEN = """
 import sys
 from pipeline.producer import Producer
@@ -330,13 +341,7 @@ with Producer(sys.argv[1]) as producer:
 
 @embedded_only
 def test_a_producer_that_nobody_closes_is_closed_at_the_end(log: Broker) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LEFT_OPEN, log.bootstrap],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    done = run_script(LEFT_OPEN, log)
 
     assert done.returncode == 0, done.stderr
     assert "was not closed" in done.stderr
@@ -345,13 +350,7 @@ def test_a_producer_that_nobody_closes_is_closed_at_the_end(log: Broker) -> None
 
 @embedded_only
 def test_a_forked_child_is_told_to_make_its_own(log: Broker) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED, log.bootstrap],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    done = run_script(FORKED, log)
 
     assert done.returncode == 7, done.stderr
     assert [row.event["counter"] for row in rows(log.bootstrap, "forked")] == ["forked:a"]
