@@ -133,7 +133,7 @@ def test_views_read_the_build_that_was_declared_last(client: Client) -> None:
     told = f"SELECT uniques FROM tally.uniques_1d WHERE {of(HOME)}"
     assert rows(client, told) == [(10,)]
     assert ask(client, HOME).uniques == 10
-    client.command("INSERT INTO tally.builds SELECT 2, 2, now64(3), 'a better one'")
+    client.command("INSERT INTO tally.builds SELECT '', 2, 2, now64(3), 'a better one'")
     assert rows(client, told) == [(20,)]
     assert ask(client, HOME).uniques == 20
 

@@ -49,8 +49,12 @@ def running(
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     found = [scenario_of(test.function) for test in tests if site.broker.name == broker_of(test)]
     scenarios = [scenario for scenario in dict.fromkeys(found) if scenario is not None]
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
+    threads = ThreadPoolExecutor(max_workers=AT_ONCE)
+    try:
         yield {scenario: threads.submit(scenario, site, seed) for scenario in scenarios}
+    finally:
+        # A scenario whose test ran out of time is not waited for again.
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def broker_of(test: pytest.Function) -> object:
