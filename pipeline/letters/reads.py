@@ -10,7 +10,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.errors import TryAgainError
 from pipeline.letters.letter import LetterKey
-from pipeline.reads.cell_sql import BUILD
+from pipeline.reads import live
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ class LetterReads:
 
     def build(self) -> int:
         """The build whose letters these are."""
-        [(build,)] = self._rows("SELECT argMax(build, declaration) FROM tally.builds", {})
+        [(build,)] = self._rows("SELECT build FROM tally.live_builds WHERE cluster = ''", {})
         return int(build)
 
     def record_retries(self, keys: Sequence[LetterKey], retried_at_ms: int) -> None:
@@ -123,7 +123,7 @@ class LetterReads:
 
 def _where(wanted: LetterFilter) -> str:
     """Conditions with bound parameters: nothing that anybody typed becomes a part of a query."""
-    conditions = [BUILD]
+    conditions = [live.OWN]
     if wanted.reason is not None:
         conditions.append("positionCaseInsensitiveUTF8(letters.reason, {reason:String}) > 0")
     if wanted.shard is not None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.reads import live
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.reads.spans import Piece, Span
 
-BUILD = "build = (SELECT argMax(build, declaration) FROM tally.builds)"
-"""The build that views read."""
-
-_WHERE = f"{BUILD} AND counter IN {{counters:Array(String)}}"
+_WHERE = f"{live.ALL} AND counter IN {{counters:Array(String)}}"
 _VALUES = "p, n, duplicates"
 _MONTHS = "counter, region, slot_month, replica, shard"
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
 from pipeline.cells import SLOT_MS
-from pipeline.reads.cell_sql import BUILD, within
+from pipeline.reads import live
+from pipeline.reads.cell_sql import within
 from pipeline.reads.ranking import Place, Row
 from pipeline.rules import EARLINESS_MS
 
@@ -86,8 +87,9 @@ class ExactSource:
 def cells(pieces: Sequence[Piece], columns: str, where: str) -> str:
     """Columns of a family's cells in some windows. Days of log time before them are left alone."""
     return " UNION ALL ".join(
-        f"SELECT '{piece.grain}' AS grain, {columns} FROM tally.merged_{piece.grain} WHERE {BUILD} "
-        f"AND family = {{family:String}} AND {within(piece.span)} AND {_since(piece)} {where}"
+        f"SELECT '{piece.grain}' AS grain, {columns} FROM tally.merged_{piece.grain} "
+        f"WHERE {live.ALL} AND family = {{family:String}} AND {within(piece.span)} "
+        f"AND {_since(piece)} {where}"
         for piece in pieces
     )
 

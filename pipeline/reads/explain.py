@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.reads import cell_sql, sketched, spans
+from pipeline.reads import cell_sql, live, sketched, spans
 from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.sums import forgotten_ms, read_sums
 from pipeline.reads.taking import Window, remarks, total
@@ -121,7 +121,7 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
     minutes = _minutes(reads, counter, span)
     rolled = _rolled_up(reads, counter) if span is None else None
     flushed = {position.shard: position.flushed_through for position in positions}
-    [(build,)] = reads.rows("SELECT argMax(build, declaration) FROM tally.builds")
+    [(build,)] = reads.rows("SELECT build FROM tally.live_builds WHERE cluster = ''")
     shards = [
         ShardPart(
             shard=shard,
@@ -197,7 +197,7 @@ def _minutes(reads: Reads, counter: str, span: spans.Span | None) -> dict[tuple[
         "SELECT shard, toString(replica) AS replica, window, slot, "  # noqa: S608 - see cell_sql
         "max(cells_1m.p)::Int128 AS p, max(cells_1m.n)::Int128 AS n, "
         "max(cells_1m.through) AS through FROM tally.cells_1m "
-        f"WHERE {cell_sql.BUILD} AND counter = {{counter:String}} AND {within} "
+        f"WHERE {live.ALL} AND counter = {{counter:String}} AND {within} "
         "GROUP BY region, window, slot, replica, shard"
     )
     late = f"window + {LATE_S} < slot"
@@ -232,7 +232,7 @@ def _dead_letters(reads: Reads, counter: str) -> DeadLettersOf:
     texts = [json.dumps(counter, ensure_ascii=ascii_only) for ascii_only in (True, False)]
     [(count, reason)] = reads.rows(
         "SELECT uniqExact(shard, `offset`, `row`, log_time), argMax(reason, log_time) "  # noqa: S608 - a constant
-        f"FROM tally.dead_letters WHERE {cell_sql.BUILD} "
+        f"FROM tally.dead_letters WHERE {live.OWN} "
         "AND (position(sample, {ascii:String}) > 0 OR position(sample, {plain:String}) > 0)",
         {"ascii": texts[0], "plain": texts[1]},
     )

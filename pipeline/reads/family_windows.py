@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import OperatorError
-from pipeline.reads import heavy_sql, spans
-from pipeline.reads.cell_sql import BUILD
+from pipeline.reads import heavy_sql, live, spans
 from pipeline.reads.exact_ranking import cells
 from pipeline.reads.sums import ATTEMPTS_MAX
 from pipeline.reads.taking import Taken, Window, remarks, take
@@ -67,7 +66,7 @@ def newest_ms(reads: Reads, family: str) -> tuple[int, str]:
     """
     [(at_s,)] = reads.rows(
         "SELECT toUnixTimestamp(max(newest_windows.window)) FROM tally.newest_windows "
-        f"WHERE {BUILD} AND family = {{family:String}}",
+        f"WHERE {live.ALL} AND family = {{family:String}}",
         {"family": family},
     )
     if at_s:
@@ -77,7 +76,7 @@ def newest_ms(reads: Reads, family: str) -> tuple[int, str]:
         return int(at_s) * 1000, ""
     rows = reads.rows(
         "SELECT DISTINCT toString(family) AS name FROM tally.newest_windows "
-        f"WHERE {BUILD} AND name != '' ORDER BY name LIMIT {LISTED_MAX + 1}"
+        f"WHERE {live.ALL} AND name != '' ORDER BY name LIMIT {LISTED_MAX + 1}"
     )
     names = [name for (name,) in rows]
     more = ", ..." if len(names) > LISTED_MAX else ""
@@ -142,7 +141,7 @@ def _runs(taken: Sequence[Window]) -> Iterator[spans.Piece]:
 
 def _forgotten_ms(reads: Reads, family: str, span: spans.Span) -> int:
     """Before when days of the family are gone, all or some; 0 if none that the span has."""
-    where = f"{BUILD} AND family = {{family:String}}"
+    where = f"{live.ALL} AND family = {{family:String}}"
     since_s = max(0, span.since_ms - EARLINESS_MS) // 1000
     folded = (
         f"SELECT slot_month FROM tally.cells_life WHERE {where} "

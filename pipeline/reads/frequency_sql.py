@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.reads.cell_sql import BUILD, within
+from pipeline.reads import live
+from pipeline.reads.cell_sql import within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +24,14 @@ ALL = -1
 WIDTHS = (
     "SELECT DISTINCT toString(family) AS name, width FROM ("
     "SELECT family, width, min(first) AS since, max(last) AS until FROM tally.frequency_widths "
-    f"WHERE {BUILD} AND family IN ({{family:String}}, '') GROUP BY family, width) "
+    f"WHERE {live.ALL} AND family IN ({{family:String}}, '') GROUP BY family, width) "
     "WHERE toUnixTimestamp(since) < {until_s:UInt32} AND toUnixTimestamp(until) >= {since_s:UInt32}"
 )
 """Which sketches there are of a family, and of those that no rule names, in a time."""
 
 _TOUCHED = (
     "toStartOfHour(window) IN (SELECT toStartOfHour(window) FROM tally.frequency_1m "
-    f"WHERE {BUILD} AND family = {{family:String}} AND width = {{width:UInt32}} "
+    f"WHERE {live.ALL} AND family = {{family:String}} AND width = {{width:UInt32}} "
     "AND slot >= toDateTime({open_s:UInt32}, 'UTC'))"
 )
 _OPEN = "slot_day >= toDate(toDateTime({open_s:UInt32}, 'UTC'))"
@@ -70,7 +71,7 @@ def _start(piece: Piece) -> str:
 
 
 def _where(piece: Piece, region: str | None) -> str:
-    where = f"{BUILD} AND family = {{family:String}} AND width = {{width:UInt32}}"
+    where = f"{live.ALL} AND family = {{family:String}} AND width = {{width:UInt32}}"
     if region is not None:
         where += " AND region = {region:String}"
     if piece.grain != "life":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.cells import SLOT_MS
-from pipeline.reads.cell_sql import BUILD
+from pipeline.reads import live
 from pipeline.reads.spans import window_of
 from pipeline.rules import EARLINESS_MS
 from schemas.rules import GRAIN_MS
@@ -29,10 +29,10 @@ _MINUTES_UP_TO_MS = 3 * GRAIN_MS["1h"]
 NAMED = (
     "SELECT max(at) FROM ("
     "SELECT toUnixTimestamp(max(slot)) AS at FROM tally.heavy_1m "
-    f"WHERE {BUILD} AND family = '' AND arrayExists(name -> startsWith(name, {{start:String}}), "
+    f"WHERE {live.ALL} AND family = '' AND arrayExists(name -> startsWith(name, {{start:String}}), "
     "counters) UNION ALL "
     "SELECT toUnixTimestamp(max(heavy_1d.window)) FROM tally.heavy_1d "
-    f"WHERE {BUILD} AND family = '' AND startsWith(counter, {{start:String}}))"
+    f"WHERE {live.ALL} AND family = '' AND startsWith(counter, {{start:String}}))"
 )
 """When, by log time, a family was last among what families without a rule share; 0 if never."""
 
@@ -44,7 +44,7 @@ def candidates(span: Span, *, lateness_ms: int, open_s: int, region: str | None)
     """
     since_ms = max(0, span.since_ms - EARLINESS_MS - SLOT_MS)
     until_s = -(-(span.until_ms + lateness_ms + SLOT_MS) // 1000)
-    where = f"{BUILD} AND family IN {{groups:Array(String)}}"
+    where = f"{live.ALL} AND family IN {{groups:Array(String)}}"
     if region is not None:
         where += " AND region IN ({region:String}, '*')"
     long_ms = span.until_ms - span.since_ms
@@ -78,7 +78,7 @@ def weights(span: Span, *, region: str | None) -> str | None:
     """
     if span.until_ms - span.since_ms > _MINUTES_UP_TO_MS:
         return None
-    where = f"{BUILD} AND family IN {{groups:Array(String)}} AND region = " + (
+    where = f"{live.ALL} AND family IN {{groups:Array(String)}} AND region = " + (
         "'*'" if region is None else "{region:String}"
     )
     return (

@@ -10,8 +10,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.caps import spill_counter
 from pipeline.errors import TryAgainError
+from pipeline.reads import live
 from pipeline.reads.applied_rules import newest_rules
-from pipeline.reads.cell_sql import BUILD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class Reads:
             "SELECT shard, replica, max(flushed_through) AS through, max(flushed_at) AS at, "
             "max(checkpoint_through) AS checkpointed, max(checkpointed_at) AS checkpoint_at, "
             "max(log_time) AS log_at, max(rules_version) AS version FROM tally.positions "
-            f"WHERE {BUILD} GROUP BY shard, replica) GROUP BY shard ORDER BY shard"
+            f"WHERE {live.OWN} GROUP BY shard, replica) GROUP BY shard ORDER BY shard"
         )
         return [FlushedShard(*map(int, row)) for row in rows]
 
@@ -87,7 +87,7 @@ class Reads:
         """Up to which log time each shard of the current build is in hours and days."""
         rows = self.rows(
             "SELECT shard, toUnixTimestamp64Milli(max(log_time)) FROM tally.rolled_shards "  # noqa: S608 - a constant
-            f"WHERE {BUILD} GROUP BY shard"
+            f"WHERE {live.OWN} GROUP BY shard"
         )
         return {int(shard): int(log_ms) for shard, log_ms in rows}
 
@@ -95,7 +95,7 @@ class Reads:
         """Why workers would not count a shard on: when that was, and the reason, by shard."""
         rows = self.rows(
             "SELECT shard, toUnixTimestamp64Milli(max(refused_at)), argMax(reason, refused_at) "  # noqa: S608 - a constant
-            f"FROM tally.refusals WHERE {BUILD} GROUP BY shard"
+            f"FROM tally.refusals WHERE {live.OWN} GROUP BY shard"
         )
         return {int(shard): (int(at_ms), reason) for shard, at_ms, reason in rows}
 

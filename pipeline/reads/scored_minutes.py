@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.reads import spans
-from pipeline.reads.cell_sql import BUILD
+from pipeline.reads import live, spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,18 +19,18 @@ _COLUMNS = (
     "rank, counter, observed, expected, score, toString(kind), horizon_minutes, "
     "toUnixTimestamp(entered)"
 )
-_PLACE = f"{BUILD} AND family = {{family:String}} AND region = {{region:String}}"
+_PLACE = f"{live.OWN} AND family = {{family:String}} AND region = {{region:String}}"
 _WINDOW = "window = toDateTime({window_s:UInt32}, 'UTC')"
 _FIRST_AND_LAST = (
     "SELECT toUnixTimestamp(min(window)), toUnixTimestamp(max(window)) "
-    f"FROM tally.trend_windows WHERE {BUILD}"
+    f"FROM tally.trend_windows WHERE {live.OWN}"
 )
-_IS_SCORED = f"SELECT 1 FROM tally.trend_windows WHERE {BUILD} AND {_WINDOW} LIMIT 1"
+_IS_SCORED = f"SELECT 1 FROM tally.trend_windows WHERE {live.OWN} AND {_WINDOW} LIMIT 1"
 _SCORED = f"SELECT {_COLUMNS} FROM tally.trend_rankings WHERE {_PLACE} AND {_WINDOW} ORDER BY rank"
 # All rows of a pass have the same moment, which is how the view knows them, too.
 _LAST_PASS = (
     "SELECT toUnixTimestamp(argMax(window, scored_at)), toUnixTimestamp64Milli(max(scored_at)) "
-    f"FROM tally.trend_open WHERE {BUILD}"
+    f"FROM tally.trend_open WHERE {live.OWN}"
 )
 _PROVISIONAL = (
     f"SELECT {_COLUMNS} FROM tally.trend_provisional FINAL WHERE {_PLACE} "

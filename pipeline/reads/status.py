@@ -11,7 +11,7 @@ from pipeline import topics
 from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.planning.reading import shards_now
-from pipeline.reads.cell_sql import BUILD
+from pipeline.reads import live
 from pipeline.reads.health import Status, judge
 from pipeline.reads.observed import (
     FRESHNESS_OVER_MS,
@@ -103,7 +103,7 @@ def _freshness(reads: Reads) -> dict[int, Freshness]:
     """By shard, and that of all together."""
     figures = (
         "count(), quantileExact(0.5)(freshness_ms), quantileExact(0.99)(freshness_ms) "
-        f"FROM tally.freshness WHERE {BUILD} AND at >= fromUnixTimestamp64Milli({{since:Int64}})"
+        f"FROM tally.freshness WHERE {live.OWN} AND at >= fromUnixTimestamp64Milli({{since:Int64}})"
     )
     rows = reads.rows(
         f"SELECT toInt64(shard) AS name, {figures} GROUP BY name UNION ALL "
@@ -117,7 +117,7 @@ def _letters(reads: Reads) -> Letters:
     # A letter may be there more than once, since parts merge later.
     letters = (
         "SELECT any(dead_letters.reason) AS reason, log_time FROM tally.dead_letters "  # noqa: S608 - a constant
-        f"WHERE {BUILD} GROUP BY shard, `offset`, `row`, log_time"
+        f"WHERE {live.OWN} GROUP BY shard, `offset`, `row`, log_time"
     )
     recent = "log_time >= fromUnixTimestamp64Milli({since:Int64})"
     rows = reads.rows(
@@ -137,7 +137,7 @@ def _rollup_ages(reads: Reads) -> dict[str, int]:
     rows = reads.rows(
         "SELECT name, dateDiff('millisecond', min(at), now64(3)) AS age_ms FROM ("  # noqa: S608 - a constant
         "SELECT toString(family) AS name, grain, max(rolled_up_at) AS at FROM tally.rollups "
-        f"WHERE {BUILD} GROUP BY name, grain) "
+        f"WHERE {live.OWN} GROUP BY name, grain) "
         f"GROUP BY name ORDER BY age_ms DESC, name LIMIT {LISTED_MAX}"
     )
     return {str(family): max(0, int(age_ms)) for family, age_ms in rows}
@@ -147,8 +147,8 @@ def _spills(reads: Reads) -> list[Spill]:
     """What was counted past caps in the slots of a day. Known families are those rolled up."""
     rows = reads.rows(
         "SELECT counter, sum(p) + sum(n) AS amount FROM tally.merged_1m "  # noqa: S608 - a constant
-        f"WHERE {BUILD} AND slot >= now() - INTERVAL 1 DAY AND counter IN ("
-        f"SELECT concat(family, ':') FROM tally.rollups WHERE {BUILD} "
+        f"WHERE {live.OWN} AND slot >= now() - INTERVAL 1 DAY AND counter IN ("
+        f"SELECT concat(family, ':') FROM tally.rollups WHERE {live.OWN} "
         "UNION ALL SELECT {rest:String}) "
         f"GROUP BY counter HAVING amount > 0 ORDER BY amount DESC, counter LIMIT {LISTED_MAX}",
         {"rest": spill_counter("")},
@@ -163,6 +163,7 @@ def _control(reads: Reads) -> tuple[dict[int, int], int]:
         f"GROUP BY version ORDER BY version DESC LIMIT {LISTED_MAX}"
     )
     [(declared_ms,)] = reads.rows(
-        "SELECT toUnixTimestamp64Milli(argMax(declared_at, declaration)) FROM tally.builds"
+        "SELECT toUnixTimestamp64Milli(argMax(declared_at, declaration)) "
+        "FROM tally.builds WHERE cluster = ''"
     )
     return {int(version): int(at_ms) for version, at_ms in rules}, int(declared_ms)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.reads.cell_sql import BUILD, within
+from pipeline.reads import live
+from pipeline.reads.cell_sql import within
 from pipeline.reads.spans import Span
 from schemas.rules import GRAIN_MS
 
@@ -65,7 +66,7 @@ def united(
 
 
 def _where(region: str | None) -> str:
-    where = f"{BUILD} AND counter IN {{counters:Array(String)}}"
+    where = f"{live.ALL} AND counter IN {{counters:Array(String)}}"
     return where if region is None else f"{where} AND region = {{region:String}}"
 
 

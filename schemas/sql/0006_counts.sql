@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW tally.counts_by_region_1m
 )
 AS SELECT family, counter, region, window, sum(p) - sum(n) AS count
 FROM tally.merged_1m
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, region, window
 COMMENT 'Counts per region and minute';
 
@@ -21,7 +21,7 @@ CREATE OR REPLACE VIEW tally.counts_1m
 )
 AS SELECT family, counter, window, sum(p) - sum(n) AS count
 FROM tally.merged_1m
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, window
 COMMENT 'Counts per minute, all regions together';
 
@@ -35,7 +35,7 @@ CREATE OR REPLACE VIEW tally.counts_by_region_1h
 )
 AS SELECT family, counter, region, window, sum(p) - sum(n) AS count
 FROM tally.merged_1h
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, region, window
 COMMENT 'Counts per region and hour';
 
@@ -48,7 +48,7 @@ CREATE OR REPLACE VIEW tally.counts_1h
 )
 AS SELECT family, counter, window, sum(p) - sum(n) AS count
 FROM tally.merged_1h
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, window
 COMMENT 'Counts per hour, all regions together';
 
@@ -62,7 +62,7 @@ CREATE OR REPLACE VIEW tally.counts_by_region_1d
 )
 AS SELECT family, counter, region, window, sum(p) - sum(n) AS count
 FROM tally.merged_1d
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, region, window
 COMMENT 'Counts per region and day';
 
@@ -75,7 +75,7 @@ CREATE OR REPLACE VIEW tally.counts_1d
 )
 AS SELECT family, counter, window, sum(p) - sum(n) AS count
 FROM tally.merged_1d
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter, window
 COMMENT 'Counts per day, all regions together';
 
@@ -88,6 +88,6 @@ CREATE OR REPLACE VIEW tally.totals
 )
 AS SELECT family, counter, greatest(net, 0::Int128) AS total, sum(p) - sum(n) AS net
 FROM tally.merged_life
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build IN (SELECT build FROM tally.live_builds)
 GROUP BY family, counter
 COMMENT 'Totals since counting began';

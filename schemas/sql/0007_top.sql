@@ -22,7 +22,7 @@ FROM
     (
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, counter
@@ -32,7 +32,7 @@ FROM
     (
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, region, counter
@@ -61,7 +61,7 @@ FROM
     (
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, counter
@@ -71,7 +71,7 @@ FROM
     (
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
         FROM tally.merged_1m
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
         GROUP BY family, region, counter
@@ -193,7 +193,7 @@ WHERE (family, window) IN
 (
     SELECT family, toStartOfMinute(least(max(newest_windows.window), now('UTC')))
     FROM tally.newest_windows
-    WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+    WHERE build IN (SELECT build FROM tally.live_builds)
     GROUP BY family
 )
 ORDER BY family, region, rank
@@ -215,7 +215,7 @@ WHERE (family, window) IN
 (
     SELECT family, toStartOfHour(least(max(newest_windows.window), now('UTC')))
     FROM tally.newest_windows
-    WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+    WHERE build IN (SELECT build FROM tally.live_builds)
     GROUP BY family
 )
 ORDER BY family, region, rank
@@ -237,7 +237,7 @@ WHERE (family, window) IN
 (
     SELECT family, toStartOfDay(least(max(newest_windows.window), now('UTC')))
     FROM tally.newest_windows
-    WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+    WHERE build IN (SELECT build FROM tally.live_builds)
     GROUP BY family
 )
 ORDER BY family, region, rank

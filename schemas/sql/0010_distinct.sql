@@ -87,7 +87,7 @@ FROM
         (
             SELECT family, counter, region, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1m
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, region, window, precision
         )
         GROUP BY family, counter, region, window
@@ -122,7 +122,7 @@ FROM
         (
             SELECT family, counter, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1m
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, window, precision
         )
         GROUP BY family, counter, window
@@ -158,7 +158,7 @@ FROM
         (
             SELECT family, counter, region, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1h
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, region, window, precision
         )
         GROUP BY family, counter, region, window
@@ -193,7 +193,7 @@ FROM
         (
             SELECT family, counter, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1h
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, window, precision
         )
         GROUP BY family, counter, window
@@ -229,7 +229,7 @@ FROM
         (
             SELECT family, counter, region, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1d
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, region, window, precision
         )
         GROUP BY family, counter, region, window
@@ -264,7 +264,7 @@ FROM
         (
             SELECT family, counter, window, precision, maxMap(registers) AS alike
             FROM tally.distinct_1d
-            WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+            WHERE build IN (SELECT build FROM tally.live_builds)
             GROUP BY family, counter, window, precision
         )
         GROUP BY family, counter, window

@@ -107,10 +107,10 @@ CREATE OR REPLACE VIEW tally.trending
 AS SELECT
     family, region, rank, counter, observed, expected, score, kind, horizon_minutes, entered, window
 FROM tally.trend_rankings
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build = (SELECT build FROM tally.live_builds WHERE cluster = '')
     AND window = (
         SELECT max(window) FROM tally.trend_windows
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build = (SELECT build FROM tally.live_builds WHERE cluster = '')
     )
 ORDER BY family, region, rank
 COMMENT 'What trends now, by the last minute that is over; ask with WHERE family = ... AND region = ...';
@@ -132,11 +132,11 @@ CREATE OR REPLACE VIEW tally.trending_now
 AS SELECT
     family, region, rank, counter, observed, expected, score, kind, horizon_minutes, entered, window
 FROM tally.trend_provisional FINAL
-WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+WHERE build = (SELECT build FROM tally.live_builds WHERE cluster = '')
     AND (build, scored_at) IN (SELECT build, max(scored_at) FROM tally.trend_open GROUP BY build)
     AND window > (
         SELECT max(window) FROM tally.trend_windows
-        WHERE build = (SELECT argMax(build, declaration) FROM tally.builds)
+        WHERE build = (SELECT build FROM tally.live_builds WHERE cluster = '')
     )
 ORDER BY family, region, rank
 COMMENT 'What trends by the minute that is not over yet: provisional';
