@@ -77,6 +77,8 @@ class PositionValue(msgspec.Struct, array_like=True):
     ids_from: tuple[int, int] | None
     refused_from: tuple[int, int] | None
     replica: str
+    counts_from_ms: int = 0
+    open_entry: tuple[int, ...] | None = None
 
 
 def position_key(offset: int, writer: int) -> bytes:
@@ -94,6 +96,8 @@ def position_record(snapshot: ShardSnapshot, writer: int) -> ChangelogRecord:
         snapshot.ids_from,
         snapshot.refused_from,
         snapshot.shard.replica,
+        snapshot.shard.counts_from_ms,
+        snapshot.open_entry,
     )
     return position_key(snapshot.position, writer), _encode(value)
 

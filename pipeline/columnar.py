@@ -7,7 +7,6 @@ against each other.
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,8 @@ import pyarrow.compute as pc
 
 from pipeline.caps import spill
 from pipeline.cell_groups import CellGroups
-from pipeline.cells import SLOT_MS, WINDOW_MS, Came, CellKey, Counted
+from pipeline.cells import WINDOW_MS, Came, CellKey, Counted
+from pipeline.ledger import log_times, slot_runs
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
 from pipeline.summaries import Summarised
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Misplaced]:
     """Count the decoder's columns into the shard's cells and move its log time and rules."""
-    log_ms = np.maximum.accumulate(np.maximum(fetched.timestamps_ms, shard.log_ms))
+    log_ms = log_times(fetched.timestamps_ms, shard.log_ms)
     row_offset = columns["offset"].to_numpy()
     row_log_ms = log_ms[np.searchsorted(fetched.offsets, row_offset)]
+    shard.ledger.tell(shard.position, fetched.offsets, log_ms)
+    shard.ledger.read(row_log_ms, columns["delta"].to_numpy())
     misplaced: list[Misplaced] = []
     first = 0
     for offset, later in fetched.rules:
@@ -48,6 +50,9 @@ def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Mi
     misplaced += _absorb_part(shard, columns.slice(first), row_log_ms[first:])
     if len(log_ms):
         shard.log_ms = int(log_ms[-1])
+    ledger, unreadable = shard.ledger, [offset for offset, _ in fetched.refused]
+    ledger.refuse([one.offset for one in misplaced], fetched.offsets, log_ms)
+    ledger.refuse(unreadable, fetched.offsets, log_ms, unreadable=True)
     return misplaced
 
 
@@ -67,7 +72,7 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
         at_ms, log_ms = at_ms[placed], log_ms[placed]
         has_regions = has_regions if has_regions is None else has_regions[placed]
     rows = _rows(columns, at_ms, has_regions, duplicate)
-    for start, end in _runs(log_ms // SLOT_MS):
+    for start, end in slot_runs(log_ms):
         misplaced += _absorb_slot(shard, int(log_ms[start]), rows.slice(start, end - start))
     misplaced.sort()
     return misplaced
@@ -88,6 +93,7 @@ def _absorb_slot(shard: Shard, log_ms: int, rows: pa.Table) -> list[Misplaced]:
         rows, spilled = rows.filter(pa.array(fits)), (came == Came.SPILLED)[fits]
         keys = list(_keys(spill(rows, spilled, shard.rules)))
         counted = Counted(spilled, CellGroups.of_keys(keys))
+    shard.ledger.count(cells.slot_ms, rows)
     shard.summarise(Summarised(cells.slot_ms, shard.rules, rows, counted.spilled, counted.groups))
     return misplaced
 
@@ -164,10 +170,3 @@ def _rows(
     rows["p"], rows["n"] = np.maximum(delta, 0), np.maximum(-delta, 0)
     same = {name: columns[name] for name in ("offset", "row", "at", "member")}
     return pa.table({**rows, **same})
-
-
-def _runs(slots: Int64Column) -> Iterator[tuple[int, int]]:
-    """Where each slot's rows begin and end: log time only grows, so they are neighbours."""
-    if len(slots):
-        cuts = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
-        yield from pairwise(cuts)

@@ -20,6 +20,7 @@ from pipeline.cells import CellValues
 from pipeline.changelog import CELL, CELL_VALUE, EPOCH, FORMAT, ID, REFUSED, SKETCH, PositionValue
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
+from pipeline.ledger import Ledger
 from pipeline.refused import WHOLE_RECORD, RefusedFact, RefusedPlaces, facts_at
 from pipeline.rules import parse_rules
 from pipeline.shard import BatchMark, Shard
@@ -121,6 +122,8 @@ class RecoveredShard:
             RefusedPlaces(_facts(found.refused, here, position)),
         )
         shard.replica = here.replica
+        shard.counts_from_ms = here.counts_from_ms
+        shard.ledger = Ledger(here.open_entry)
         for slot_ms, values in _greatest(found.cells, here.incarnation):
             shard.restore(slot_ms, values)
         for slot_ms, sketch in _whole_sketches(found.sketches, here.incarnation):

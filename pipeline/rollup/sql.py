@@ -113,8 +113,14 @@ TABLES["1m"].insert(0, "trend_members")
 TABLES["1h"].insert(0, "trend_scores")
 """What goes together, with the cells of a grain and day."""
 
+LEDGER = {"1m": ["slots"]}
+"""What goes with a whole day of a grain alone: it knows no families."""
+
 _PRESENT = ", ".join(
-    f"('{table}', '{grain}')" for grain, tables in TABLES.items() for table in tables
+    f"('{table}', '{grain}')"
+    for kept in (TABLES, LEDGER)
+    for grain, tables in kept.items()
+    for table in tables
 )
 
 # Rows are those of what is added up for lifetimes. A day may be left in another table alone.
@@ -139,7 +145,8 @@ DELETED = (
 def drop(grain: str, build: int, day: str) -> tuple[str, ...]:
     """Drop a partition of every table of a grain; nothing happens where there is none."""
     return tuple(
-        f"ALTER TABLE tally.{table} DROP PARTITION ({build}, '{day}')" for table in TABLES[grain]
+        f"ALTER TABLE tally.{table} DROP PARTITION ({build}, '{day}')"
+        for table in (*LEDGER.get(grain, ()), *TABLES[grain])
     )
 
 

@@ -86,7 +86,8 @@ def state(shard: Shard) -> object:
     ahead = {slot_ms: found.opened.ahead for slot_ms, found in shard.slots.items()}
     refused = shard.refused.unsaved()
     rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
-    return cells, dirty, rest, registers(shard), sketches(shard)
+    ledger = (shard.ledger.unconfirmed(0), shard.ledger.latest())
+    return cells, dirty, rest, registers(shard), sketches(shard), ledger
 
 
 def sketches(shard: Shard) -> dict[tuple[int, SketchOf], tuple[object, int | None]]:

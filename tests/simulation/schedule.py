@@ -414,10 +414,23 @@ class Schedule:
             if not self.refused and stored != truth.cells:
                 missing = {k: v for k, v in truth.cells.items() if stored.get(k) != v}
                 return f"below the truth: {missing}, stored {[stored.get(k) for k in missing]}"
+            if (ledger := self.wrong_ledger(partition, truth.ledger)) is not None:
+                return ledger
             if strange := self.world.misplaced.get(partition, set()) - truth.refused:
                 return f"refused, but must be counted: {strange}"
         if self.world.refusals:
             return f"refused: {self.world.refusals[0]}"
+        return None
+
+    def wrong_ledger(self, partition: int, truth: Mapping[int, tuple[int, ...]]) -> str | None:
+        """A slot that is not as the log has it; of a shard that was refused it may be behind."""
+        stored = self.world.clickhouse.ledger.get(partition, {})
+        for slot_ms in sorted({*stored, *truth}):
+            found, must = stored.get(slot_ms), truth.get(slot_ms)
+            if found is None or must is None or found != must:
+                behind = found is None or (must is not None and found <= must)
+                if not (self.refused and behind):
+                    return f"ledger of {partition} at {slot_ms}: {found}, must be {must}"
         return None
 
 

@@ -1,7 +1,7 @@
 """What the counts must be, computed from the log in the plainest way. Imports nothing of Tally."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from clickhouse_cityhash.cityhash import CityHash64
 
@@ -71,11 +71,29 @@ class RecordTruth:
 
 
 @dataclass
+class SlotTruth:
+    """What the log has in a slot, and what became of it, in the order in which it is stored."""
+
+    records: int = 0
+    rows: int = 0
+    added: int = 0
+    taken: int = 0
+    counted: int = 0
+    p: int = 0
+    n: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    unreadable: int = 0
+    first: int = 0
+    through: int = 0
+
+
+@dataclass
 class Counted:
     """Cells as (p, n, duplicates), the places that were refused, and what is kept beside cells.
 
     `registers` are ranks; `buckets` are additions and removals by number; `heaviest` are counters
-    with their additions.
+    with their additions; `ledger` has the numbers of each slot.
     """
 
     cells: dict[CellPlace, tuple[int, int, int]]
@@ -83,6 +101,7 @@ class Counted:
     registers: dict[Register, int]
     buckets: dict[tuple[SketchPlace, int], tuple[int, int]]
     heaviest: dict[SketchPlace, list[tuple[str, int]]]
+    ledger: dict[int, tuple[int, ...]]
 
 
 class Partition:
@@ -101,6 +120,7 @@ class Partition:
         self.occurrences: list[tuple[str, str, int]] = []
         self.members: set[tuple[str, str, int, str]] = set()
         self.spilled: dict[SketchPlace, Counter[tuple[str, bool]]] = defaultdict(Counter)
+        self.ledger: dict[int, SlotTruth] = {}
         for offset, record in enumerate(records):
             self.record(offset, record)
 
@@ -108,19 +128,33 @@ class Partition:
         self.log_ms = max(self.log_ms, record.timestamp_ms)
         if record.rules is not None and record.rules.version > self.rules.version:
             self.rules = record.rules
+        slot = self.ledger.setdefault(self.log_ms // SLOT_MS * SLOT_MS, SlotTruth(first=offset))
+        slot.records, slot.through = slot.records + 1, offset
+        slot.unreadable += record.is_bad
         if record.is_bad:
             self.may_retry(record.retries, offset)
             self.refused.add((offset, 0, record.happened_ms))
         for row, event in enumerate(record.events):
             may_count = record.retries is None or self.may_retry(record.retries, offset)
+            self.book(slot, event.delta, "added", "taken")
+            slot.rows += 1
             family = self.rules.families.get(event.counter.split(":")[0], self.rules.default)
             late = self.log_ms - event.at_ms > family.lateness_ms
             if late or event.at_ms - self.log_ms > EARLY_MS:
                 self.refused.add((offset, row, record.happened_ms))
-            elif may_count and event.id is not None:
-                self.add(event, family, counts=self.is_first(event, family))
-            else:
-                self.add(event, family, counts=may_count)
+                slot.refused += 1
+                continue
+            if may_count and event.id is not None:
+                may_count = self.is_first(event, family)
+            self.add(event, family, counts=may_count)
+            slot.duplicates += not may_count
+            if may_count:
+                slot.counted += 1
+                self.book(slot, event.delta, "p", "n")
+
+    def book(self, slot: SlotTruth, delta: int, up: str, down: str) -> None:
+        name = up if delta > 0 else down
+        setattr(slot, name, getattr(slot, name) + abs(delta))
 
     def may_retry(self, place: tuple[int, int, int] | None, offset: int) -> bool:
         if place is None or place not in self.refused:
@@ -197,7 +231,8 @@ def count(number: int, records: list[RecordTruth]) -> Counted:
         else:
             added = [(name, amount) for (name, is_added), amount in amounts.items() if is_added]
             heaviest[place] = sorted(added, key=lambda one: (-one[1], one[0]))[:SKETCH_KEYS]
-    return Counted(cells, refused, registers_of(partition.members), buckets, heaviest)
+    ledger = {slot_ms: astuple(found) for slot_ms, found in partition.ledger.items()}
+    return Counted(cells, refused, registers_of(partition.members), buckets, heaviest, ledger)
 
 
 def registers_of(members: set[tuple[str, str, int, str]]) -> dict[Register, int]:

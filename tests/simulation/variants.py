@@ -20,6 +20,7 @@ from pipeline.checkpoint import Checkpointer, OwnedShard
 from pipeline.distinct import ShardDistinct
 from pipeline.first_rules import OFFSETS_MAX, _Ahead
 from pipeline.ids import Occurrence, SeenIds
+from pipeline.ledger import Ledger
 from pipeline.recovery import RecoveredShard
 from pipeline.refused import RefusedPlaces
 from pipeline.shard import Fetched, Shard
@@ -629,6 +630,34 @@ def registers_taken_for_stored_too_soon() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def ledger_in_memory_alone() -> Iterator[None]:
+    """A new owner begins the ledger of the open slot anew."""
+    real = RecoveredShard.resume
+
+    def resume(self: RecoveredShard, at: int) -> Shard:
+        made = real(self, at)
+        made.ledger = Ledger()
+        return made
+
+    with patch.object(RecoveredShard, "resume", resume):
+        yield
+
+
+@contextmanager
+def ledger_taken_for_stored_too_soon() -> Iterator[None]:
+    """What a failed write held of the ledger is not written again."""
+    real = Ledger.unconfirmed
+
+    def unconfirmed(self: Ledger, since_ms: int) -> Any:
+        taken = real(self, since_ms)
+        self.confirm(taken)
+        return taken
+
+    with patch.object(Ledger, "unconfirmed", unconfirmed):
+        yield
+
+
 VARIANTS: list[Variant] = [
     no_guard,
     no_generation_in_the_key,
@@ -664,6 +693,8 @@ VARIANTS: list[Variant] = [
     sketches_replaced_before_they_are_whole,
     sketches_forgotten_when_written_twice,
     registers_taken_for_stored_too_soon,
+    ledger_in_memory_alone,
+    ledger_taken_for_stored_too_soon,
 ]
 
 

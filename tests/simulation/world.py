@@ -190,6 +190,16 @@ class ClickHouse:
     buckets: dict[tuple[SketchPlace, int], tuple[int, int]] = field(default_factory=dict)
     heaviest: dict[SketchPlace, tuple[int, list[tuple[str, int]]]] = field(default_factory=dict)
     flushed_through: dict[int, int] = field(default_factory=dict)
+    ledger: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
+
+    def merge_ledger(self, snapshot: ShardSnapshot) -> None:
+        """Everything by max but the offset that a slot begins at, which is the last but one."""
+        stored = self.ledger.setdefault(snapshot.shard.partition, {})
+        for slot_ms, *numbers in snapshot.ledger:
+            old = stored.get(slot_ms, tuple(numbers))
+            first = min(old[-2], numbers[-2])
+            greatest = [max(pair) for pair in zip(old, numbers, strict=True)]
+            stored[slot_ms] = (*greatest[:-2], first, greatest[-1])
 
     def merge(self, snapshot: ShardSnapshot) -> None:
         stored = self.cells.setdefault(snapshot.shard.partition, {})
@@ -203,6 +213,7 @@ class ClickHouse:
 
     def merge_summaries(self, snapshot: ShardSnapshot) -> None:
         """Registers and buckets by max; of the heaviest, those that counted further."""
+        self.merge_ledger(snapshot)
         for raised in snapshot.distinct.raised:
             whose = np.repeat(np.arange(len(raised.of)), np.diff(raised.starts)).tolist()
             ranks = zip(whose, raised.indexes.tolist(), raised.ranks.tolist(), strict=True)

@@ -1,0 +1,67 @@
+"""What was counted around the loss of a log, or of its beginning, is no difference."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pipeline.clock import SystemClock
+from pipeline.control.going_on import Flushed, after_trim, in_other_log
+from pipeline.reconcile.reconcile import Reconciler
+from pipeline.reconcile.stored import Stored
+from pipeline.shard import Shard
+from tests.integration.reconcile.site import RECORDS, SLOTS, Site
+
+
+class Trimmed:
+    """A log that begins at an offset; all of it is as late as anybody asks for."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+
+    def first_since(self, shards: Sequence[int], at_ms: int) -> dict[int, int]:  # noqa: ARG002
+        return dict.fromkeys(shards, self._start)
+
+    def first_record(self, shard: int, start: int, end: int) -> int | None:  # noqa: ARG002
+        return max(start, self._start) if max(start, self._start) < end else None
+
+
+def differences(site: Site, start: int) -> list[str]:
+    reconciler = Reconciler(Stored(site.client, 1), Trimmed(start), 1, SystemClock())
+    scope = reconciler.scope()
+    return [one.text() for one in reconciler.spans(scope, scope.days()).differences]
+
+
+def test_what_is_read_again_after_a_trim_is_compared_once(site: Site) -> None:
+    """Flushed into the sixth slot, checkpointed in the second, trimmed in the fourth."""
+    for table in ("cells_1m", "slots", "positions"):
+        site.run(f"TRUNCATE TABLE tally.{table}")
+    shard = Shard(0, replica="main")
+    site.read(shard, RECORDS + 20)
+    checkpointed = Shard(0, shard.position, shard.log_ms, replica="main")
+    site.read(shard, 5 * RECORDS + 20)
+    asyncio.run(site.flush([shard]))
+    start = 3 * RECORDS + 10
+    slots = {
+        slot_ms: dict(zip(values.keys, values.through.tolist(), strict=True))
+        for slot_ms, cells in shard.slots.items()
+        for values in [cells.values()]
+    }
+    anew = after_trim(checkpointed, start, Flushed(shard.position - 1, slots))
+    site.read(anew, len(SLOTS) * RECORDS)
+    asyncio.run(site.flush([anew]))
+    assert differences(site, start) == []
+    site.run("ALTER TABLE tally.cells_1m UPDATE n = n + 1 WHERE replica = 'main~1' AND p > 0")
+    assert differences(site, start) != []
+
+
+def test_another_log_begins_a_ledger_of_its_own(site: Site) -> None:
+    for table in ("cells_1m", "slots", "positions"):
+        site.run(f"TRUNCATE TABLE tally.{table}")
+    shard = Shard(0, replica="main")
+    site.read(shard, 5 * RECORDS + 20)
+    asyncio.run(site.flush([shard]))
+    anew = in_other_log(shard, 6 * RECORDS)
+    site.read(anew, len(SLOTS) * RECORDS)
+    asyncio.run(site.flush([anew]))
+    assert differences(site, 6 * RECORDS) == []
+    site.run("DELETE FROM tally.slots WHERE replica = 'main~1' AND first > 400")
+    assert differences(site, 6 * RECORDS) != []
