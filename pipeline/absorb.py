@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.adjustments.placed import placed_adjustments
 from pipeline.dead_letters import DeadLetter, dead_letters
 from pipeline.decode import Control, Refused, decode
 from pipeline.errors import BadInputError, ShardRefusedError
@@ -55,7 +56,9 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     decoded = decode(records)
     control = [one for one in decoded.control if one.offset >= start]
     rules, bad_rules = _rules(control)
-    refused = [one for one in [*decoded.refused, *bad_rules] if one.offset >= start]
+    adjustments, bad_adjustments = placed_adjustments(control, records, shard.log_ms)
+    bad = [*decoded.refused, *bad_rules, *bad_adjustments]
+    refused = [one for one in bad if one.offset >= start]
     columns = decoded.columns
     if fetch.start < start:
         columns = columns.filter(pc.field("offset") >= pa.scalar(start))
@@ -73,9 +76,11 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     else:
         misplaced = shard.absorb_columns(columns, fetched)
     shard.last_batch = fetch.last_batch or shard.last_batch
+    shard.adjust(adjustments)
+    letters = dead_letters(fetch, refused, misplaced, decoded.retries)
     return Absorbed(
         columns.num_rows,
-        list(dead_letters(fetch, refused, misplaced, decoded.retries)),
+        [one for one in letters if one.timestamp_ms >= shard.counts_from_ms],
         [one.timestamp_ms for one in control if one.kind == HEARTBEAT_KIND],
     )
 

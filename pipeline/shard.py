@@ -16,6 +16,7 @@ from pipeline.cells import WINDOW_MS, Came, CellKey, CellValues, Purpose, SlotCe
 from pipeline.columnar import absorb_columns
 from pipeline.distinct import ShardDistinct
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
+from pipeline.ledger import Ledger, log_times
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pipeline.adjustments.placed import Placed
     from pipeline.cells import Int64Column, SlotSnapshot
     from pipeline.distinct import DistinctSnapshot
+    from pipeline.ledger import Written
     from pipeline.refused import RefusedFact, RefusedPlace
     from pipeline.sketched import SketchBytes, SketchSnapshot
     from pipeline.summaries import Summarised
@@ -101,6 +104,9 @@ class ShardSnapshot:
     refused_from: Place | None
     new_refused: list[RefusedFact]
     old_refused: list[RefusedFact]
+    adjustments: list[Placed]
+    ledger: list[Written]
+    open_entry: Written | None
 
     @property
     def unflushed(self) -> int:
@@ -120,6 +126,8 @@ class ShardSnapshot:
             sketches.confirm()
         if purpose == "flush":
             self.distinct.confirm()
+            self.shard.ledger.confirm(self.ledger)
+            del self.shard.adjustments[: len(self.adjustments)]
         if purpose == "checkpoint":
             last = self.new_ids[-1] if self.new_ids else None
             self.shard.ids.confirm(last, len(self.old_ids))
@@ -132,8 +140,9 @@ class Shard:
 
     `position` is the next offset to count; `log_ms` is the greatest log timestamp so far, which is
     the time that slots and lateness go by. `incarnation` tells apart what was counted before and
-    after a log was lost; `replica` is the name under which it is counted. Not thread-safe: one
-    event loop owns it.
+    after a log was lost; `replica` is the name under which it is counted. What the log has before
+    `counts_from_ms` only warms it up: rules, ids and refused places are learnt from it, and nothing
+    of its slots is written. Not thread-safe: one event loop owns it.
     """
 
     partition: int
@@ -147,7 +156,10 @@ class Shard:
     slots: dict[int, SlotCells] = field(default_factory=dict)
     distinct: ShardDistinct = field(default_factory=ShardDistinct)
     sketches: dict[int, SlotSketches] = field(default_factory=dict)
+    adjustments: list[Placed] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
     replica: str = ""
+    counts_from_ms: int = 0
     # Recovered cells may be ahead of the position. Up to this offset rows are compared with their
     # cell's `through`; past it no cell can have seen them and the comparison is saved.
     guard_through: int = NOTHING_COUNTED
@@ -159,6 +171,8 @@ class Shard:
         Returns the rows that were refused.
         """
         self.changes += 1
+        log_ms = log_times(fetched.timestamps_ms, self.log_ms)
+        self.ledger.tell(self.position, fetched.offsets, log_ms)
         told = _Told(self, fetched)
         misplaced: list[Misplaced] = []
         counted = CountedRows()
@@ -167,10 +181,13 @@ class Shard:
             came = self._absorb_row(row, fetched.retries.get(row.offset), counted)
             if came is not None:
                 misplaced.append(Misplaced(row.offset, row.row, came))
+                self.ledger.at(slot_of(self.log_ms)).refused += 1
                 self.refused.refuse(fetched.refused_place((row.offset, row.row)))
         for part in counted.parts():
             self.summarise(part)
         told.all()
+        unreadable = [offset for offset, _ in fetched.refused]
+        self.ledger.refuse(unreadable, fetched.offsets, log_ms, unreadable=True)
         self.position = max(self.position, fetched.next_offset)
         return misplaced
 
@@ -192,6 +209,10 @@ class Shard:
             self.rules = rules
             for cells in self.slots.values():
                 cells.recount(rules)
+
+    def adjust(self, placed: Iterable[Placed]) -> None:
+        """Keep adjustments, in log order, until a flush has confirmed them."""
+        self.adjustments += [one for one in placed if one.log_ms >= self.counts_from_ms]
 
     def is_first(
         self, counter: str, id_: str, place: Place, log_ms: int, retried: Place | None = None
@@ -218,6 +239,7 @@ class Shard:
 
     def snapshot(self, *, checkpoint: bool) -> ShardSnapshot:
         """The position and copies of the cells to flush, and what to checkpoint if asked for."""
+        self._forget_warm_up()
         return ShardSnapshot(
             shard=self,
             position=self.position,
@@ -236,6 +258,9 @@ class Shard:
             refused_from=self.refused.first_place(),
             new_refused=self.refused.unsaved() if checkpoint else [],
             old_refused=self.refused.forgotten() if checkpoint else [],
+            adjustments=list(self.adjustments),
+            ledger=self.ledger.unconfirmed(self.counts_from_ms),
+            open_entry=self.ledger.latest(),
         )
 
     def close_slots(self, log_ms: int) -> tuple[list[SlotCells], list[SlotSketches]]:
@@ -267,6 +292,8 @@ class Shard:
         self, row: Row, retried: RefusedPlace | None, counted: CountedRows
     ) -> str | None:
         """Count one row, or say why not."""
+        entry = self.ledger.at(slot_of(self.log_ms))
+        entry.read(row.delta)
         first = retried is None or self.refused.retry(retried, row.offset)
         family = self.rules.of(row.counter)
         if row.at_ms < self.log_ms - family.lateness_ms:
@@ -283,6 +310,7 @@ class Shard:
         came = self.put(cells, key, row.delta if first else 0, row.offset)
         if came == Came.TOO_MUCH:
             return OVERFLOW_REASON
+        entry.count(row.delta, duplicate=not first)
         if first:
             counted.add(cells.slot_ms, self.rules, row, region, spilled=came == Came.SPILLED)
         return None
@@ -303,10 +331,18 @@ class Shard:
 
     def summarise(self, counted: Summarised) -> None:
         """Take rows that were counted into what is kept beside cells."""
+        if counted.slot_ms < self.counts_from_ms:
+            return
         if (members := counted.members()) is not None:
             self.distinct.absorb(members, counted.slot_ms, counted.rules)
         if counted.spilled.any():
             self._sketches_of(counted.slot_ms).absorb(counted.rest(), self.changes, counted.rules)
+
+    def _forget_warm_up(self) -> None:
+        """Let go of slots that only warmed the shard up; of an open one caps need the cells."""
+        over = min(slot_of(self.log_ms), self.counts_from_ms)
+        for slot_ms in [one for one in self.slots if one < over]:
+            del self.slots[slot_ms]
 
     def _sketches_of(self, slot_ms: int) -> SlotSketches:
         if slot_ms not in self.sketches:
@@ -318,7 +354,11 @@ class Shard:
         return [part for part in parts if part.changes]
 
     def _dirty(self, purpose: Purpose) -> list[SlotSnapshot]:
-        parts = (cells.snapshot(purpose) for cells in self.slots.values())
+        parts = (
+            cells.snapshot(purpose)
+            for slot_ms, cells in self.slots.items()
+            if slot_ms >= self.counts_from_ms
+        )
         return [part for part in parts if len(part.rows)]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from pipeline.dead_letters import TOPIC, VALUE_BYTES_MAX
 from pipeline.decode import decode
 from pipeline.lanes import CONTENT_TYPE_HEADER, RETRY_HEADER
+from schemas.adjustments import ADJUSTMENT_REASON
 from schemas.records import Headers, Records
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ CHUNK_LETTERS = 500
 RETRIED = "retried before"
 CUT = f"only the first {VALUE_BYTES_MAX:,} bytes were kept; give the event with --edited"
 SET_ASIDE = "rows that ClickHouse refused, whose records were counted; insert them with --insert"
+ADJUSTMENT = "adjustments, which are no events; set right what is wrong and run tally adjust again"
 UNKNOWN = "no dead letters that match"
 GONE = f"not in the topic {TOPIC} any more; give the event with --edited"
 
@@ -120,6 +122,8 @@ def plan(
             skipped[RETRIED] += 1
         elif letter.key.is_set_aside:
             skipped[SET_ASIDE] += 1
+        elif letter.reason.startswith(ADJUSTMENT_REASON):
+            skipped[ADJUSTMENT] += 1
         else:
             keys.append(letter.key)
     if unmet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,6 +116,7 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
     own = sums.get((counter,), Sums())
     estimated = _estimated(reads, question, plan, cached=mode == "cached")
     p, n, _ = _total(own, question)
+    net = p - n + own.adjusted.of(question.span)[1]
     spilled = {name: _total(found, question) for (name,), found in sums.items() if name in spills}
     known = (
         as_of(positions, reads.now_ms())
@@ -125,15 +125,18 @@ def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int)
     )
     answer = CountAnswer(
         counter=counter,
-        total=max(p - n, 0),
-        net=p - n,
-        windows=_windows(own, question.by),
+        total=max(net, 0),
+        net=net,
+        windows=_windows(own, question),
         mode=mode,
         as_of=known.text,
         staleness_ms=known.staleness_ms,
         complete=known.complete,
         spilled_to=reads.spill_of(counter, {name: v[0] + v[1] for name, v in spilled.items()}),
-        remarks=_remarks(reads, plan, counter, own, estimated),
+        remarks=[
+            *_remarks(reads, plan, counter, own, estimated),
+            *own.adjusted.remarks(question.by, question.span),
+        ],
     )
     return answer if estimated is None else _with_estimate(answer, estimated)
 
@@ -185,11 +188,14 @@ def _total(sums: Sums, question: Question) -> Values:
     return total(sums.taken.windows.values())
 
 
-def _windows(sums: Sums, by: Grain | None) -> list[WindowCount]:
+def _windows(sums: Sums, question: Question) -> list[WindowCount]:
     """What was taken, in windows of the grain asked for; coarser ones cannot be told apart."""
-    windows: Counter[int] = Counter()
+    by = question.by
+    if by is None:
+        return []
+    windows = sums.adjusted.windows(by, question.span, sums.taken.coarse)
     for (grain, at_ms), (p, n, _) in sums.taken.windows.items():
-        if by and (p or n) and GRAIN_MS[grain] <= GRAIN_MS[by]:
+        if (p or n) and GRAIN_MS[grain] <= GRAIN_MS[by]:
             windows[spans.window_of(at_ms, by)] += p - n
     return [WindowCount(spans.window_text(at_ms), net) for at_ms, net in sorted(windows.items())]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
 from pipeline.cells import SLOT_MS
-from pipeline.reads import live
+from pipeline.reads import adjusted, live
 from pipeline.reads.cell_sql import within
 from pipeline.reads.ranking import Place, Row
 from pipeline.rules import EARLINESS_MS
@@ -106,7 +106,11 @@ def _sums(scope: Scope, where: str = "") -> str:
     if scope.region is not None:
         wanted += " AND region = {region:String}"
     source = cells(scope.pieces, "counter, p, n", wanted)
-    return f"SELECT counter, sum(p) - sum(n) AS count FROM ({source}) GROUP BY counter"
+    adjustments = adjusted.of_family(scope.span, "'' AS unit, counter, p, n", wanted)
+    return (
+        f"SELECT counter, sum(p) - sum(n) AS count FROM ({source} UNION ALL {adjustments}) "
+        "GROUP BY counter"
+    )
 
 
 def _parameters(scope: Scope) -> dict[str, Any]:

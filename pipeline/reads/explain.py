@@ -68,6 +68,14 @@ class DeadLettersOf:
 
 
 @dataclass(frozen=True, slots=True)
+class AdjustmentsOf:
+    """Corrections that are in the number: how many, and what they add up to."""
+
+    count: int
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
 class SketchedPart:
     """What sketches know of it: how much more than its cells, and between which bounds.
 
@@ -84,7 +92,10 @@ class SketchedPart:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All of it. `since` and `until` are None for all time; `adjustments` do not exist yet."""
+    """All of it. `since` and `until` are None for all time.
+
+    `p` and `n` are what was counted; adjustments are in `net` and `total` alone.
+    """
 
     counter: str
     build: int
@@ -100,7 +111,7 @@ class Explanation:
     shards: list[ShardPart]
     dead_letters: DeadLettersOf
     spilled_to: str | None
-    adjustments: list[Any]
+    adjustments: AdjustmentsOf
     remarks: list[str]
     sketched: SketchedPart | None = None
 
@@ -117,7 +128,7 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
     positions = reads.positions()
     sure_ms = spans.sure_since(reads.now_ms(), (position.log_ms for position in positions))
     plan = spans.plan(span, None, sure_ms)
-    values, spilled, coarse = _values(reads, counter, plan)
+    values, spilled, coarse, adjustments = _values(reads, counter, plan)
     minutes = _minutes(reads, counter, span)
     rolled = _rolled_up(reads, counter) if span is None else None
     flushed = {position.shard: position.flushed_through for position in positions}
@@ -138,7 +149,7 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
     ]
     estimate = _sketched(reads, counter, plan)
     added, taken = sum(part.p for part in shards), sum(part.n for part in shards)
-    net = added - taken + (estimate.value if estimate else 0)
+    net = added - taken + adjustments.by + (estimate.value if estimate else 0)
     until_ms = None if span is None or span.until_ms == spans.FOREVER_MS else span.until_ms
     return Explanation(
         counter=counter,
@@ -155,7 +166,7 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
         shards=shards,
         dead_letters=_dead_letters(reads, counter),
         spilled_to=None if estimate else reads.spill_of(counter, spilled),
-        adjustments=[],
+        adjustments=adjustments,
         remarks=remarks(plan, coarse, forgotten_ms(reads, plan, counter)),
         sketched=estimate,
     )
@@ -173,12 +184,16 @@ def _sketched(reads: Reads, counter: str, plan: spans.Plan) -> SketchedPart | No
 
 def _values(
     reads: Reads, counter: str, plan: spans.Plan
-) -> tuple[dict[tuple[int, str], Values], dict[str, int], set[Window]]:
-    """Sums by shard and replica; what spilled, by counter; windows whose finer ones are gone."""
+) -> tuple[dict[tuple[int, str], Values], dict[str, int], set[Window], AdjustmentsOf]:
+    """Sums by shard and replica; what spilled, by counter; windows whose finer ones are gone.
+
+    And the counter's adjustments, which are of no replica.
+    """
     spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
     values: dict[tuple[int, str], Values] = {}
     spilled: dict[str, int] = {}
     coarse: set[Window] = set()
+    number = by = 0
     sums = read_sums(reads, plan, [counter, *spills], key="counter, shard, replica")
     for (name, shard, replica), found in sums.items():
         p, n, duplicates = found.life or total(found.taken.windows.values())
@@ -186,9 +201,11 @@ def _values(
             spilled[name] = spilled.get(name, 0) + p + n
             continue
         coarse |= found.taken.coarse
+        more, amount = found.adjusted.of(plan.span)
+        number, by = number + more, by + amount
         if found.life or found.taken.windows:
             values[int(shard), replica] = (p, n, duplicates)
-    return values, spilled, coarse
+    return values, spilled, coarse, AdjustmentsOf(number, by)
 
 
 def _minutes(reads: Reads, counter: str, span: spans.Span | None) -> dict[tuple[int, str], Minutes]:

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 from pipeline import topics
 from pipeline.reads.observed import FRESHNESS_OVER_MS
 from pipeline.reads.plan_remarks import plan_remarks
+from pipeline.reads.senders import sender_remarks
 from schemas.rules import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pipeline.reads.observed import Freshness, Letters, Observed, PlanStatus, Spill
+    from pipeline.reads.observed import (
+        Freshness,
+        Letters,
+        Observed,
+        PlanStatus,
+        Reconciliation,
+        Spill,
+    )
+    from pipeline.reads.senders import Sender
 
 CHECKPOINT_AGE_MS_MAX = 30_000
 """Older than this, the shard's worker is away or stuck, whatever its process does."""
@@ -87,6 +96,8 @@ class Status:
     trends_behind_ms: int | None
     capped: list[Spill]
     shard_plan: PlanStatus
+    senders: list[Sender]
+    reconciled: Reconciliation
     problems: list[str]
     remarks: list[str]
 
@@ -116,6 +127,8 @@ def judge(observed: Observed) -> Status:
         trends_behind_ms=_trends_behind_ms(observed, observed.trends_until_ms),
         capped=list(observed.spills),
         shard_plan=observed.plan,
+        senders=list(observed.senders),
+        reconciled=observed.reconciled,
         problems=list(_problems(shards, observed)),
         remarks=list(_remarks(shards, observed)),
     )
@@ -151,6 +164,12 @@ def _problems(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
         )
     yield from _rules_problems(shards, observed)
     yield from _rollup_problems(shards, observed)
+    if differ := observed.reconciled.differences:
+        yield (
+            f"log and ClickHouse differ in {differ:,} {'number' if differ == 1 else 'numbers'}, "
+            f"such as {observed.reconciled.example}; tally verify has all of them; count the log "
+            "again with tally replay, then tally replay --check and --swap"
+        )
 
 
 def _rules_problems(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
@@ -200,6 +219,7 @@ def _remarks(shards: list[ShardStatus], observed: Observed) -> Iterator[str]:
         yield f"rollups of {_families(late)} are late, so that their cached counts are old"
     yield from _trends_remarks(shards, observed)
     yield from plan_remarks(observed.plan)
+    yield from sender_remarks(observed.senders)
     for spill in observed.spills:
         yield (
             f"{_families([spill.family])} had more counters than its cap allows: {spill.amount:,} "

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.reads.reads import FlushedShard
+    from pipeline.reads.senders import Sender
 
 FRESHNESS_OVER_MS = 300_000
 """Of which time heartbeats are looked at."""
@@ -68,6 +69,19 @@ class PlanStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """Log and ClickHouse, as they were last compared: through which offset of each shard.
+
+    `differences` are those that stand; `checked_at` is None before the first comparison.
+    """
+
+    through: Mapping[int, int] = field(default_factory=dict)
+    differences: int = 0
+    checked_at: str | None = None
+    example: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What Kafka and ClickHouse said at `now_ms`; by shard, where nothing else is said.
 
@@ -93,3 +107,5 @@ class Observed:
     heartbeat_interval_ms: int = 5_000
     lateness_ms_min: int = 86_400_000
     plan: PlanStatus = PlanStatus()
+    senders: Sequence[Sender] = ()
+    reconciled: Reconciliation = Reconciliation()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pipeline.reads.spans import Piece
+    from pipeline.reads.spans import Piece, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which counters are ranked, by which windows. No region is all of them together."""
+    """Which counters are ranked, by which windows. No region is all of them together.
+
+    `span` is the time asked for, which the windows add up to, and whose adjustments count.
+    """
 
     family: str
     region: str | None
     pieces: tuple[Piece, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

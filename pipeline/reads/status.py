@@ -13,15 +13,18 @@ from pipeline.errors import OperatorError, TryAgainError
 from pipeline.planning.reading import shards_now
 from pipeline.reads import live
 from pipeline.reads.health import Status, judge
+from pipeline.reads.moments import rfc3339
 from pipeline.reads.observed import (
     FRESHNESS_OVER_MS,
     Freshness,
     Letters,
     Observed,
     PlanStatus,
+    Reconciliation,
     Spill,
 )
 from pipeline.reads.scored_minutes import MINUTE_MS, scored_minutes
+from pipeline.reads.senders import senders
 from schemas.families import load_families
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -
         rolled_log_ms=reads.rolled_log_ms(),
         rollup_ages_ms=_rollup_ages(reads),
         spills=_spills(reads),
+        senders=senders(reads),
+        reconciled=_reconciled(reads),
         rules_applied_ms=rules,
         trends_until_ms=0 if scored is None else scored.last_ms + MINUTE_MS,
         build_declared_ms=declared_ms,
@@ -154,6 +159,27 @@ def _spills(reads: Reads) -> list[Spill]:
         {"rest": spill_counter("")},
     )
     return [Spill(counter.removesuffix(":"), counter, int(amount)) for counter, amount in rows]
+
+
+def _reconciled(reads: Reads) -> Reconciliation:
+    """What was found when log and ClickHouse were last compared, over all days."""
+    rows = reads.rows(
+        "SELECT shard, max(through), max(at), sum(found), argMax(text, found) FROM ("  # noqa: S608 - a constant
+        "SELECT shard, argMax(reconciliations.through, checked_at) AS through, "
+        "toUnixTimestamp64Milli(max(checked_at)) AS at, "
+        "argMax(differences, checked_at) AS found, argMax(example, checked_at) AS text "
+        f"FROM tally.reconciliations WHERE {live.OWN} GROUP BY shard, slot_day, against) "
+        "GROUP BY shard ORDER BY shard"
+    )
+    if not rows:
+        return Reconciliation()
+    examples = [str(text) for _, _, _, found, text in rows if found]
+    return Reconciliation(
+        through={int(shard): int(through) for shard, through, *_ in rows if through >= 0},
+        differences=sum(int(found) for _, _, _, found, _ in rows),
+        checked_at=rfc3339(max(int(at_ms) for _, _, at_ms, _, _ in rows)),
+        example=examples[0] if examples else None,
+    )
 
 
 def _control(reads: Reads) -> tuple[dict[int, int], int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.reads import cell_sql
+from pipeline.reads import adjusted, cell_sql
+from pipeline.reads.adjusted import Adjusted
 from pipeline.reads.spans import LIFE
 from pipeline.reads.taking import Taken, Values, Window, take
 from pipeline.rules import EARLINESS_MS
@@ -23,10 +24,14 @@ them looks as if minutes were gone, but not again and again; what is gone stays 
 
 @dataclass(slots=True)
 class Sums:
-    """What was summed under one key. `life` is the lifetime total, None where there is none."""
+    """What was summed under one key. `life` is the lifetime total, None where there is none.
+
+    Neither that nor the windows have adjustments in them: these are beside.
+    """
 
     life: Values | None = None
     taken: Taken = field(default_factory=Taken)
+    adjusted: Adjusted = field(default_factory=Adjusted)
 
 
 def read_sums(
@@ -50,7 +55,8 @@ def read_sums(
     source = cell_sql.rolled_up_cells(plan.pieces) if cached else cell_sql.cells(plan.pieces)
     query = (
         "SELECT grain, toUnixTimestamp(window) AS at, sum(p), sum(n), sum(duplicates), "  # noqa: S608 - see cell_sql
-        f"{key} FROM ({source}) {where}GROUP BY grain, at, {key}"
+        f"{key} FROM ({source} UNION ALL {adjusted.beside_cells()}) {where}"
+        f"GROUP BY grain, at, {key}"
     )
     for _ in range(ATTEMPTS_MAX):
         sums = _sums(plan, reads.rows(query, parameters))
@@ -62,14 +68,22 @@ def read_sums(
 def _sums(plan: Plan, rows: Sequence[Sequence[Any]]) -> dict[tuple[Any, ...], Sums]:
     lives: dict[tuple[Any, ...], Values] = {}
     windows: dict[tuple[Any, ...], dict[Window, Values]] = {}
+    adjustments: dict[tuple[Any, ...], Adjusted] = {}
     for grain, at_s, p, n, duplicates, *names in rows:
         values = (int(p), int(n), int(duplicates))
-        if grain == "life":
+        if grain.startswith(adjusted.MARK):
+            found = adjustments.setdefault(tuple(names), Adjusted())
+            about = grain.removeprefix(adjusted.MARK) or None
+            found.add(about, int(at_s) * 1000, int(p) - int(n), int(duplicates))
+        elif grain == "life":
             lives[tuple(names)] = values
         else:
             windows.setdefault(tuple(names), {})[grain, int(at_s) * 1000] = values
     return {
-        key: Sums(lives.get(key), take(plan, windows.get(key, {}))) for key in {*lives, *windows}
+        key: Sums(
+            lives.get(key), take(plan, windows.get(key, {})), adjustments.get(key, Adjusted())
+        )
+        for key in {*lives, *windows, *adjustments}
     }
 
 

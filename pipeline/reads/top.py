@@ -163,7 +163,8 @@ class _Asked:
         self._span = period.span(reads.now_ms(), self._newest_ms)
         found = windows(reads, counted_as, self._span, self._positions)
         self._remarks = found.remarks
-        self.scope = Scope(family, None if region == ALL_REGIONS else region, found.pieces)
+        place = None if region == ALL_REGIONS else region
+        self.scope = Scope(family, place, found.pieces, self._span)
         self._sketches = sketches(reads, family, self._span)
         self.source = SketchedSource(reads, self._sketches)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.cells import CellKey
+from pipeline.cell_keys import parse_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,11 @@ def incarnate(replica: str, incarnation: int) -> str:
     return f"{replica}~{incarnation}" if incarnation else replica
 
 
+def incarnation_of(replica: str) -> int:
+    """The incarnation in a replica's name in cells."""
+    return int(replica.partition("~")[2] or 0)
+
+
 def timestamps_s(seconds: Int64Column) -> pa.Array:
     """Seconds since 1970 as a column of times."""
     return pa.array(seconds).cast(pa.timestamp("s", "UTC"))
@@ -29,9 +34,9 @@ def timestamps_s(seconds: Int64Column) -> pa.Array:
 def cell_rows(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
     """The cells that the snapshots hold to flush."""
     parts = [(snapshot.shard.partition, part) for snapshot in snapshots for part in snapshot.flush]
-    cells = [CellKey.parse(key) for _, part in parts for key in part.values.keys]
+    cells = parse_keys([key for _, part in parts for key in part.values.keys])
     sizes = [len(part.values.keys) for _, part in parts]
-    rows = sum(sizes)
+    rows, which = sum(sizes), np.repeat(np.arange(len(parts)), sizes)
     slots_s = np.repeat([part.cells.slot_ms // 1000 for _, part in parts], sizes)
     replicas = [
         incarnate(replica, snapshot.incarnation) for snapshot in snapshots for _ in snapshot.flush
@@ -40,11 +45,11 @@ def cell_rows(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> p
     return pa.table(
         {
             "build": pa.array(np.full(rows, build, np.uint32)),
-            "counter": pa.array([cell.counter for cell in cells], pa.string()),
-            "region": pa.array([cell.region for cell in cells], pa.string()),
-            "window": timestamps_s(np.array([cell.window_ms // 1000 for cell in cells], np.int64)),
+            "counter": cells.counters,
+            "region": cells.regions,
+            "window": timestamps_s(cells.windows_ms // 1000),
             "slot": timestamps_s(slots_s.astype(np.int64)),
-            "replica": pa.array(np.repeat(replicas, sizes).tolist(), pa.string()),
+            "replica": pa.array(replicas, pa.string()).take(pa.array(which)),
             "shard": pa.array(np.repeat([shard for shard, _ in parts], sizes).astype(np.uint32)),
             "p": np.concatenate([part.values.p for _, part in parts] or none),
             "n": np.concatenate([part.values.n for _, part in parts] or none),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pipeline.errors import OperatorError
 from pipeline.writes.cell_rows import cell_rows, incarnate
 from pipeline.writes.inserter import Inserter
+from pipeline.writes.ledger_rows import ledger_rows
 from pipeline.writes.set_aside import SetAside
 from pipeline.writes.summary_rows import summary_rows
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CELLS = "tally.cells_1m"
+LEDGER = "tally.slots"
 
 
 class ClickHouseSink:
@@ -72,6 +74,9 @@ class ClickHouseSink:
         for found in summary_rows(snapshots, self._build, self._replica):
             refused = await self._inserter.insert_taken(found.table, found.rows)
             letters += found.letters(refused)
+        entries = ledger_rows(snapshots, self._build, self._replica)
+        for reason in (await self._inserter.insert_taken(LEDGER, entries)).values():
+            log.warning("ClickHouse refuses an entry of the ledger: %s", reason)
         if letters:
             log.warning("ClickHouse refuses rows of sketches: %d are dead letters", len(letters))
         return letters

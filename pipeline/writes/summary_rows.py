@@ -1,4 +1,4 @@
-"""What is kept beside cells, as rows of its tables: registers, Count-Min buckets, the heaviest.
+"""What is kept beside cells, as rows of its tables: registers, sketches, the heaviest, adjustments.
 
 Pure. All of it is absolute and merges in ClickHouse, so writing it twice changes nothing.
 """
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pipeline.cells import SLOT_MS
 from pipeline.dead_letters import VALUE_BYTES_MAX, DeadLetter
 from pipeline.registers_of import SLOT
+from pipeline.writes.adjustment_rows import adjustment_rows
 from pipeline.writes.cell_rows import incarnate, timestamps_s
 from pipeline.writes.set_aside import REASON_CHARACTERS_MAX
 from schemas.rules import GRAIN_MS, GRAINS
@@ -94,6 +95,8 @@ def summary_rows(
         for _, origin, parts in sketches
     ]
     yield from _joined("tally.heavy_1m", heaviest, snapshots)
+    adjusted = [[adjustment_rows(one, build)] if one.adjustments else [] for one in snapshots]
+    yield from _joined("tally.adjustments", adjusted, snapshots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ FROM
     SELECT family, '*' AS region, counter, count FROM
     (
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
-        FROM tally.merged_1m
+        FROM tally.adjusted_1m
         WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
@@ -31,7 +31,7 @@ FROM
     SELECT family, region, counter, count FROM
     (
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
-        FROM tally.merged_1m
+        FROM tally.adjusted_1m
         WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 HOUR AND slot > now() - INTERVAL 1 HOUR - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
@@ -60,7 +60,7 @@ FROM
     SELECT family, '*' AS region, counter, count FROM
     (
         SELECT family, '*' AS region, counter, sum(p) - sum(n) AS count
-        FROM tally.merged_1m
+        FROM tally.adjusted_1m
         WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
@@ -70,7 +70,7 @@ FROM
     SELECT family, region, counter, count FROM
     (
         SELECT family, toString(region) AS region, counter, sum(p) - sum(n) AS count
-        FROM tally.merged_1m
+        FROM tally.adjusted_1m
         WHERE build IN (SELECT build FROM tally.live_builds)
             AND window > now() - INTERVAL 1 DAY AND slot > now() - INTERVAL 1 DAY - INTERVAL 6 MINUTE
             AND counter != concat(family, ':')
