@@ -1,0 +1,1 @@
+"""Copies this cluster's cells to another cluster's ClickHouse: `tally exchange`."""
