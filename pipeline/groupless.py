@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from pipeline import topics
 from pipeline.errors import TryAgainError
 
 if TYPE_CHECKING:
@@ -57,6 +58,21 @@ def partition_ends(consumer: Consumer, topic: str, partition: int) -> tuple[int,
         raise TryAgainError(
             f"Kafka did not tell the ends of {topic}; is it up, and did a worker run? {error}"
         ) from error
+
+
+def log_ends(kafka: str, topic: str = topics.INCREMENTS) -> list[int]:
+    """The offset after the last record, by partition. Blocks; raises TryAgainError."""
+    return [end for _, end in log_ranges(kafka, topic)]
+
+
+def log_ranges(kafka: str, topic: str = topics.INCREMENTS) -> list[tuple[int, int]]:
+    """The first offset and the one after the last, by partition. Blocks; raises TryAgainError."""
+    consumer = groupless_consumer(kafka)
+    try:
+        count = topics.partition_counts(topics.admin_client(kafka), kafka).get(topic, 0)
+        return [partition_ends(consumer, topic, partition) for partition in range(count)]
+    finally:
+        consumer.close()
 
 
 def next_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:

@@ -1,7 +1,8 @@
 """What one worker does for all: heartbeats, rules repeated, rollups, trends.
 
 The leader is whoever owns partition 0. For a moment there may be two, or none: all of this may be
-done twice, and may wait.
+done twice, and may wait. A build that is not live has a leader as well, who only rolls it up: what
+is told to others, and what stands in the log, is the live one's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pipeline.checkpoint import Checkpointer
     from pipeline.clock import Clock
+    from pipeline.reconcile.compared import Reconciled
     from pipeline.rollup.steps import Rolled
     from pipeline.rules import CountingRules
     from pipeline.shard import Shard
@@ -73,7 +75,8 @@ class Leader:
     A server that is away is asked again at the next turn; anything else that is raised ends the
     worker. `roll_up` is one pass of the rollup, `score_trends` one of the trends; `keep_plan`
     writes rules to the producers' plan if they are missing there; `planning` splits hot counters in
-    it. All block, and are called in a thread.
+    it; `reconcile` compares log and ClickHouse. All block, and are called in a thread. `is_live`
+    says whether this build is the one that views read.
     """
 
     def __init__(
@@ -85,6 +88,8 @@ class Leader:
         score_trends: Callable[[CountingRules], TrendsScored],
         *,
         planning: ShardPlanning,
+        is_live: Callable[[], bool],
+        reconcile: Callable[[], Reconciled],
         clock: Clock,
         settings: Settings,
     ) -> None:
@@ -94,6 +99,8 @@ class Leader:
         self._keep_plan = keep_plan
         self._score_trends = score_trends
         self._planning = planning
+        self._is_live = is_live
+        self._reconcile = reconcile
         self._clock = clock
         self._settings = settings
 
@@ -101,7 +108,7 @@ class Leader:
         """A heartbeat moves an idle partition's log time, and tells how fresh counts are."""
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_s)
-            if self._leading() is not None:
+            if self._leading_live() is not None:
                 value = json.dumps({"sent_ms": self._clock.now_ms()}).encode()
                 await self._append(HEARTBEAT_KIND, value)
 
@@ -114,7 +121,7 @@ class Leader:
         done = False
         while True:
             await asyncio.sleep(RULES_INTERVAL_S if done else RULES_RETRY_S)
-            shard = self._leading()
+            shard = self._leading_live()
             done = shard is not None and await self._repeat(shard.rules)
 
     async def roll_up(self) -> None:
@@ -140,7 +147,7 @@ class Leader:
         took_s = 0.0
         while True:
             await asyncio.sleep(pause_s(interval_s, took_s))
-            shard = self._leading()
+            shard = self._leading_live()
             if shard is None:
                 continue
             try:
@@ -157,7 +164,7 @@ class Leader:
         while True:
             await asyncio.sleep(PLAN_INTERVAL_S)
             try:
-                if self._leading() is None:
+                if self._leading_live() is None:
                     await asyncio.to_thread(self._planning.rest)
                 else:
                     await asyncio.to_thread(self._planning.run)
@@ -173,10 +180,38 @@ class Leader:
             else:
                 told = ""
 
+    async def reconcile(self) -> None:
+        """Passes of comparing log and ClickHouse, each after a pause that grows with what it takes.
+
+        What differs is in ClickHouse, for `tally status`; it is told here when it is new.
+        """
+        interval_s = self._settings.verify_interval_s
+        took_s, told = 0.0, 0
+        while True:
+            await asyncio.sleep(pause_s(interval_s, took_s))
+            if self._leading_live() is None:
+                continue
+            try:
+                found = await asyncio.to_thread(self._reconcile)
+            except TallyError as error:
+                log.warning("%s; trying again in %.0f s", error, interval_s)
+            except Exception:
+                # Nothing is counted by it: whatever is wrong with it must not end the counting.
+                log.exception("log and ClickHouse cannot be compared; trying again")
+            else:
+                took_s = found.took_s
+                if found.differences and len(found.differences) != told:
+                    log.warning("log and ClickHouse differ: %s", found.differences[0].text())
+                told = len(found.differences)
+
     def _leading(self) -> Shard | None:
         """The leader's shard, or None if this is not the leader."""
         owned = self._checkpointer.owned.get(LEADERS_PARTITION)
         return None if owned is None else owned.shard
+
+    def _leading_live(self) -> Shard | None:
+        """The leader's shard, if what it counts is what people see."""
+        return self._leading() if self._is_live() else None
 
     async def _repeat(self, rules: CountingRules) -> bool:
         """Whether there were rules to repeat, and they are where they belong."""

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
+import os
+import signal
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import faust
 
+from pipeline.builds.following import Following
+from pipeline.builds.live import build_of, live_build
+from pipeline.builds.rebuilds import read_beginning
+from pipeline.clickhouse import connect
 from pipeline.control.prepare import prepare
+from pipeline.errors import TallyError
 from pipeline.topology import build_app
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clickhouse_connect.driver import Client
+
     from pipeline.clock import Clock
     from schemas.settings import Settings
 
@@ -21,8 +34,11 @@ log = logging.getLogger(__name__)
 def run_worker(settings: Settings, clock: Clock) -> NoReturn:
     """Count until a signal ends it, then end the process.
 
-    Waits a minute for Kafka and ClickHouse to come up; raises TryAgainError when they do not, and
-    OperatorError when somebody must act, for instance since its file and the log's rules differ.
+    When another build becomes live instead of the one it counts, it ends as well; if the settings
+    name no build, it then goes on with the live one, in a process that begins anew under the same
+    number. Waits a minute for Kafka and ClickHouse to come up; raises TryAgainError when they do
+    not, and OperatorError when somebody must act, for instance since its file and the log's rules
+    differ.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for noisy in ("aiokafka", "faust", "mode"):
@@ -32,11 +48,49 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
     new = prepare(settings, clock)
     if new is not None:
         log.info("%s", new.line())
-    app = build_app(settings, clock)
+    with contextlib.closing(connect(settings.clickhouse)) as client:
+        build = build_of(settings, client)
+        beginning = read_beginning(client, build)
+    following = Following(build, _asker(settings), _retire, clock)
+    named = settings.model_copy(update={"build": build})
+    app = build_app(named, clock, beginning, following)
     # What is loaded by now stays. Looking at it again each time, the collector would take a good
     # part of the time that counting takes.
     gc.collect()
     gc.freeze()
     worker = faust.Worker(app, quiet=True, redirect_stdouts=False, loglevel="WARNING")
     worker.spinner = None  # stdout tells supervisors when the worker is ready
-    worker.execute_from_commandline()
+    try:
+        worker.execute_from_commandline()
+    except SystemExit:
+        if following.is_retired and not settings.build:
+            _begin_anew()
+        raise
+
+
+def _asker(settings: Settings) -> Callable[[], int]:
+    """What asks which build is live, on a connection that is made anew after it failed."""
+    clients: list[Client] = []
+
+    def ask() -> int:
+        if not clients:
+            clients.append(connect(settings.clickhouse))
+        try:
+            return live_build(clients[0])
+        except TallyError:
+            clients.pop().close()
+            raise
+
+    return ask
+
+
+def _retire(live: int) -> None:
+    """Another build took over: end in order."""
+    log.info("build %d is live now", live)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _begin_anew() -> NoReturn:
+    """Become a worker of the live build. Faust can be run once in a process."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "pipeline.cli", "worker"])  # noqa: S606 - no shell is wanted

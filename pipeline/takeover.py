@@ -5,6 +5,7 @@ No clock and no event loop of its own: it awaits what it is given, so the simula
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.errors import ShardRefusedError
@@ -47,6 +48,21 @@ class LogCheck(LogAhead, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a build begins: from when on it counts, and by which rules, if not by those in the log.
+
+    Rules that stand in the log with a lesser version never hold then, so with the newest rules all
+    of history is counted by them.
+    """
+
+    counts_from_ms: int = 0
+    rules: CountingRules | None = None
+
+
+FROM_THE_LOG = Beginning()
+
+
 async def take_over(
     recovered: Sequence[RecoveredShard],
     generation: int,
@@ -57,6 +73,7 @@ async def take_over(
     log: LogCheck,
     control: ControlLog,
     replica: str = "",
+    beginning: Beginning = FROM_THE_LOG,
 ) -> bool:
     """Own the partitions whose changelogs were recovered; False if the group has moved on.
 
@@ -64,7 +81,7 @@ async def take_over(
     else moves it. What was committed was in the changelog before, so reading that to its end, until
     the end has not moved, finds all of it. Raises OperatorError when a partition's offset,
     changelog and log do not belong together. A partition that nobody has counted begins where its
-    log does, by the rules that `rules_at_start` finds or writes.
+    log does, as `beginning` says, by its rules or those that `rules_at_start` finds or writes.
     """
     shards: dict[int, tuple[Shard, RecoveredShard]] = {}
     begun: list[RecoveredShard] = []
@@ -93,8 +110,16 @@ async def take_over(
     known = _newest_rules(shard for shard, _ in shards.values())
     for found in begun:
         start = await offsets.log_start(found.partition)
-        rules = await rules_at_start(found.partition, start, known, log=log, control=control)
-        shard = Shard(found.partition, start, rules=rules, replica=replica)
+        rules = beginning.rules or await rules_at_start(
+            found.partition, start, known, log=log, control=control
+        )
+        shard = Shard(
+            found.partition,
+            start,
+            rules=rules,
+            replica=replica,
+            counts_from_ms=beginning.counts_from_ms,
+        )
         if not await checkpointer.begin(shard, found.writer(generation), generation):
             return False
         shards[found.partition] = (shard, found)

@@ -8,6 +8,8 @@
                   └▶ CHECKPOINT → changelog → commit          writes/, checkpoint.py, changelog.py
     leader: heartbeats, rules repeated, 1m → 1h → 1d, trends  leader.py, rollup/, trends/
             shards of hot counters, for producers to follow   planning/
+            log and ClickHouse held against each other        reconcile/
+            (of a build that is not live: rollups alone)      builds/
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -31,6 +33,7 @@ from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
 from pipeline.partition_reader import PartitionReader
 from pipeline.planning.leaders_pass import ShardPlanning
+from pipeline.reconcile.leaders_pass import LeadersPass
 from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.watchdog import RecoveryWatchdog
@@ -44,8 +47,10 @@ from pipeline.writes.sink import ClickHouseSink
 if TYPE_CHECKING:
     from faust.types import StreamT
 
+    from pipeline.builds.following import Following
     from pipeline.clock import Clock
     from pipeline.recovery import RecoveredShard
+    from pipeline.takeover import Beginning
     from schemas.settings import Settings
 
 
@@ -56,8 +61,13 @@ class FolderlessApp(faust.App):
         pass
 
 
-def build_app(settings: Settings, clock: Clock) -> faust.App:
-    """The Faust app of one worker; nothing connects before it is started."""
+def build_app(
+    settings: Settings, clock: Clock, beginning: Beginning, following: Following
+) -> faust.App:
+    """The Faust app of one worker; nothing connects before it is started.
+
+    `settings` name the build; shards that nobody has counted begin as `beginning` says.
+    """
     app = FolderlessApp(
         topics.group_id(settings.build),
         broker=f"{bulk.SCHEME}://{settings.kafka}",
@@ -91,7 +101,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     pulse = Pulse(checkpointer, group, room, pace)
     sink.watch(pulse.on_progress)
     changelog.watch(pulse.on_progress)
-    worker = Worker(checkpointer, recovery, room)
+    worker = Worker(checkpointer, recovery, room, following)
     leader = Leader(
         checkpointer,
         changelog,
@@ -99,6 +109,8 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
         keep_plan_with(settings.kafka, clock),
         score_trends_with(settings, clock),
         planning=ShardPlanning(settings, clock),
+        is_live=following.is_live,
+        reconcile=LeadersPass(settings, clock).run,
         clock=clock,
         settings=settings,
     )
@@ -115,6 +127,7 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
                 log=recovery,
                 control=changelog,
                 replica=settings.replica,
+                beginning=beginning,
             )
         if is_ours:
             pulse.on_taken_over()
@@ -135,11 +148,13 @@ def build_app(settings: Settings, clock: Clock) -> faust.App:
     app.on_partitions_revoked.connect(disown)
     app.on_before_shutdown.connect(finish)
     app.task(pulse.run)
+    app.task(following.watch)
     app.task(leader.send_heartbeats)
     app.task(leader.repeat_rules)
     app.task(leader.roll_up)
     app.task(leader.score_trends)
     app.task(leader.plan_shards)
+    app.task(leader.reconcile)
     app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)

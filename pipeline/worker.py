@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.absorb import absorb
+from pipeline.builds.following import handovers_in
+from pipeline.bulk import cut_after
 
 if TYPE_CHECKING:
+    from pipeline.builds.following import Following
     from pipeline.bulk import Fetch
     from pipeline.checkpoint import Checkpointer
     from pipeline.takeover import LogCheck
@@ -16,13 +19,25 @@ if TYPE_CHECKING:
 class Worker:
     """Counts fetches into shards. Owned by one event loop."""
 
-    def __init__(self, checkpointer: Checkpointer, log: LogCheck, room: Room) -> None:
+    def __init__(
+        self, checkpointer: Checkpointer, log: LogCheck, room: Room, following: Following
+    ) -> None:
         self._checkpointer = checkpointer
         self._log = log
         self._room = room
+        self._following = following
 
     async def count(self, fetch: Fetch, generation: int) -> None:
-        """Count one fetch. Waits while too much is unflushed; raises ShardRefusedError on a gap."""
+        """Count one fetch. Waits while too much is unflushed, and at a handover to another build;
+        raises ShardRefusedError on a gap."""
+        for handover in handovers_in(fetch.records):
+            before, fetch = cut_after(fetch, handover.offset)
+            await self._count(before, generation)
+            if await self._following.wait_at(handover):
+                return
+        await self._count(fetch, generation)
+
+    async def _count(self, fetch: Fetch, generation: int) -> None:
         owned = self._checkpointer.owned.get(fetch.records.partition)
         if owned is None or generation != self._checkpointer.generation:
             return  # Fetched before a rebalance; its new owner reads it again.
@@ -33,6 +48,8 @@ class Worker:
                 return
         absorbed = absorb(owned.shard, fetch)
         owned.dead_letters.extend(absorbed.dead_letters)
-        owned.heartbeats_ms.extend(absorbed.heartbeats_ms)
+        if self._following.is_live():
+            # Of a replay they would tell how old the log is.
+            owned.heartbeats_ms.extend(absorbed.heartbeats_ms)
         self._room.take(absorbed.rows)
         await self._room.wait()

@@ -96,6 +96,8 @@ def _require_text(name: str, kind: pa.DataType) -> None:
 
 def _expanded(name: str, chunk: pa.DictionaryArray) -> pa.Array:
     """The chunk's rows as plain text. Entries over the limit are blanked before they multiply."""
+    if _is_surely_small(name, chunk):
+        return chunk.dictionary.take(chunk.indices)
     if _text_bytes(chunk.dictionary) > MAX_TEXT_BYTES:
         raise BadInputError(f"{name}: more than {MAX_TEXT_BYTES} bytes in one frame")
     written = chunk.dictionary.cast(pa.string())
@@ -105,6 +107,19 @@ def _expanded(name: str, chunk: pa.DictionaryArray) -> pa.Array:
     if total > MAX_TEXT_BYTES:
         raise BadInputError(f"{name}: more than {MAX_TEXT_BYTES} bytes in one frame")
     return pc.take(entries, chunk.indices)
+
+
+def _is_surely_small(name: str, chunk: pa.DictionaryArray) -> bool:
+    """Whether no entry is over the limit, and all rows together are not, found with one look."""
+    if chunk.dictionary.type != pa.string():
+        return False
+    starts, _ = starts_and_bytes(chunk.dictionary)
+    longest = int(np.diff(starts).max(initial=0))
+    return (
+        longest <= _MAX_BYTES[name]
+        and starts[-1] - starts[0] <= MAX_TEXT_BYTES
+        and longest * len(chunk) <= MAX_TEXT_BYTES
+    )
 
 
 def as_delta(column: pa.ChunkedArray) -> pa.ChunkedArray:

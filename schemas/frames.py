@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,14 +92,40 @@ def read_frame(data: bytes) -> Frame:
     Columns that are not fields of an event are neither read nor checked. The answer may share
     memory with `data`.
     """
-    try:
-        written = _read_known_columns(data)
-    except (pa.ArrowException, OSError, ValueError, KeyError, struct.error):
-        raise BadInputError("frame: not an Arrow IPC stream") from None
+    written = _read_known_columns(data)
     try:
         return Frame(typed_columns(written), written)
     except pa.ArrowException:
         raise BadInputError("frame: its columns cannot be converted") from None
+
+
+def read_frames(values: Sequence[bytes]) -> tuple[list[Frame | BadInputError], pa.Table]:
+    """`read_frame` of each, or why it cannot be read, and the rows of all in one table.
+
+    Frames that are alike, as those of one producer are, are converted together: that costs as
+    much as for one of them.
+    """
+    try:
+        written = [_read_known_columns(value) for value in values]
+        joined = pa.concat_tables(written, promote_options="default").combine_chunks()
+        columns = typed_columns(joined)
+    except (BadInputError, pa.ArrowException):
+        # One of them is bad, or they are not alike.
+        frames = [_frame_or_reason(value) for value in values]
+        readable = [frame.columns for frame in frames if isinstance(frame, Frame)]
+        return frames, pa.concat_tables([FRAME_SCHEMA.empty_table(), *readable])
+    starts = accumulate((table.num_rows for table in written), initial=0)
+    return [
+        Frame(columns.slice(start, table.num_rows), table)
+        for start, table in zip(starts, written, strict=False)
+    ], columns
+
+
+def _frame_or_reason(value: bytes) -> Frame | BadInputError:
+    try:
+        return read_frame(value)
+    except BadInputError as error:
+        return error
 
 
 def typed_columns(written: pa.Table) -> pa.Table:
@@ -122,16 +149,27 @@ def typed_columns(written: pa.Table) -> pa.Table:
 
 
 def _read_known_columns(data: bytes) -> pa.Table:
-    check_limits(data)
-    names = ipc.open_stream(pa.py_buffer(data)).schema.names
+    """Raises BadInputError."""
+    try:
+        check_limits(data)
+        return _known_columns(data)
+    except (pa.ArrowException, OSError, ValueError, KeyError, struct.error):
+        raise BadInputError("frame: not an Arrow IPC stream") from None
+
+
+def _known_columns(data: bytes) -> pa.Table:
+    reader = ipc.open_stream(pa.py_buffer(data))
+    names = reader.schema.names
     known = [index for index, name in enumerate(names) if name in FIELDS]
     twice = {names[index] for index in known if names.count(names[index]) > 1}
     if twice:
         raise BadInputError(f"frame: {min(twice)}: the column occurs twice")
     if "counter" not in names:
         raise BadInputError("frame: counter: the column is missing")
-    options = ipc.IpcReadOptions(included_fields=known, ensure_native_endian=True)
-    table = ipc.open_stream(pa.py_buffer(data), options=options).read_all()
+    if len(known) < len(names):
+        options = ipc.IpcReadOptions(included_fields=known)
+        reader = ipc.open_stream(pa.py_buffer(data), options=options)
+    table = reader.read_all()
     table.validate()
     if not all(surely_valid(chunk) for column in table.columns for chunk in column.chunks):
         table.validate(full=True)

@@ -38,3 +38,15 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def cut(self, first: int, end: int) -> "Records":
+        """The rows from `first` up to, not including, `end`."""
+        part = slice(first, end)
+        return Records(
+            self.partition,
+            self.offsets[part],
+            self.timestamps_ms[part],
+            self.keys[part],
+            self.values[part],
+            self.headers[part],
+        )

@@ -97,7 +97,12 @@ class Settings(BaseSettings):
         default_factory=_default_config,
         description="The families' file; ./tally.toml if there is one.",
     )
-    build: int = Field(default=1, ge=1, le=2**32 - 1, description="The build that is counted into.")
+    build: int = Field(
+        default=0,
+        ge=0,
+        lt=2**31,
+        description="The build that is counted into; 0: the live one, also when that changes.",
+    )
     partitions: int = Field(
         default=8, ge=1, le=4096, description="Partitions of the topics that Tally makes."
     )
@@ -129,6 +134,13 @@ class Settings(BaseSettings):
     )
     trends_interval_s: float = Field(
         default=10.0, ge=0.1, le=86_400, allow_inf_nan=False, description="Seconds between scores."
+    )
+    verify_interval_s: float = Field(
+        default=60.0,
+        ge=0.1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Seconds between comparisons of log and ClickHouse.",
     )
     shard_rate_max: float = Field(
         default=10_000.0,

@@ -28,7 +28,8 @@ from pipeline.errors import TallyError, TryAgainError
 COMMANDS = (
     "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
     "dead_letters", "explain", "tail", "rules", "partitions", "doctor", "top", "rank", "unique",
-    "trending", "shard", "load",
+    "trending", "shard", "load", "replay", "builds", "exchange",
+    "adjust", "reset", "history", "verify",
 )
 # fmt: on
 

@@ -71,6 +71,7 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the clients
 
     from pipeline import topics  # noqa: PLC0415
+    from pipeline.builds.live import build_of  # noqa: PLC0415
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.accept_log import LogAcceptor  # noqa: PLC0415
@@ -79,8 +80,9 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
     from pipeline.reads.reads import Reads  # noqa: PLC0415
 
-    reads = Reads(connect(settings.clickhouse), SystemClock())
-    topic = topics.changelog(settings.build)
+    client = connect(settings.clickhouse)
+    build = build_of(settings, client)
+    topic = topics.changelog(build)
     reader = PartitionReader(settings.kafka)
     changelog = ChangelogWriter(settings.kafka, topic)
     recovery = RecoveryReader(reader, topic, topics.INCREMENTS)
@@ -90,12 +92,12 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
         partitions = topics.partition_counts(admin, settings.kafka).get(topics.INCREMENTS, 0)
         return await LogAcceptor(
             admin,
-            settings.build,
+            build,
             partitions,
             reader=reader,
             recovery=recovery,
             changelog=changelog,
-            flushed=FlushedReads(reads, settings.build),
+            flushed=FlushedReads(Reads(client, SystemClock()), build),
         ).accept()
     finally:
         await changelog.stop()

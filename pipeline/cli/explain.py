@@ -65,9 +65,10 @@ def _headline(found: "Explanation") -> str:
     if found.since is not None:
         when = f" from {found.since}" + (f" to {found.until}" if found.until else " on")
     net = f" (net {found.net:,})" if found.net < 0 else ""
+    adjusted = f"{found.adjustments.by:+,} by adjustments, " if found.adjustments.count else ""
     return (
         f"{printable(found.counter)} is {found.total:,}{net}{when}: {found.p:,} added, "
-        f"{found.n:,} taken away, {_seen_by(found)}"
+        f"{found.n:,} taken away, {adjusted}{_seen_by(found)}"
     )
 
 
@@ -112,6 +113,14 @@ def _sketched_line(part: "SketchedPart") -> str:
     )
 
 
+def _adjustments(found: "Explanation") -> str:
+    made = found.adjustments
+    if not made.count:
+        return "none"
+    noun = "1 adjustment" if made.count == 1 else f"{made.count:,} adjustments"
+    return f"{noun}, {made.by:+,} together: see `tally history {printable(found.counter)}`"
+
+
 def _lines(found: "Explanation") -> "Iterator[str]":
     yield f"build         {found.build}"
     yield (
@@ -139,5 +148,5 @@ def _lines(found: "Explanation") -> "Iterator[str]":
             "capped        its family had more counters than its cap allows: part of it may be "
             f"under {printable(found.spilled_to)}"
         )
-    yield "adjustments   none"
+    yield f"adjustments   {_adjustments(found)}"
     yield from found.remarks

@@ -9,14 +9,9 @@ from pipeline.errors import OperatorError
 
 PLANNED = {
     "serve": "The web API and dashboard.",
-    "replay": "Rebuild from the log as a new build beside the live one.",
-    "adjust": "Add an audited correction.",
-    "reset": "Bring a counter to zero by an audited correction.",
-    "history": "The corrections of a counter: who and why.",
     "advise": "Which kind of counter fits.",
     "backup": "Copy the embedded data.",
     "restore": "Bring back a copy of the embedded data.",
-    "exchange": "Cells between regions.",
 }
 
 PANEL = "Not available yet"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pipeline.reads.health import Status
     from pipeline.reads.observed import PlanStatus
+    from pipeline.reads.senders import Sender
 
 UNHEALTHY = 1
 
@@ -95,6 +96,7 @@ def _lines(found: "Status") -> "Iterator[str]":
     behind = "not known yet" if behind_ms is None else f"{behind_ms / 1000:.0f} s behind the log"
     yield f"trends       {behind}"
     yield f"shard plan   {_plan(found.shard_plan)}"
+    yield from map(_sender, found.senders)
 
 
 def _plan(plan: "PlanStatus") -> str:
@@ -105,6 +107,13 @@ def _plan(plan: "PlanStatus") -> str:
     if hottest is not None:
         told.append(f"hottest {printable(hottest.counter)} with {hottest.rate:,.0f} rows/s")
     return ", ".join(told)
+
+
+def _sender(sender: "Sender") -> str:
+    behind_ms = sender.behind_ms
+    behind = "nothing counted" if behind_ms is None else f"{behind_ms / 1000:.0f} s behind its log"
+    last = _age(sender.exchanged_age_ms)
+    return f"cluster      {printable(sender.cluster)}: last exchange {last}, {behind}"
 
 
 def _age(age_ms: int | None) -> str:

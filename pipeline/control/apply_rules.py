@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline import topics
+from pipeline.builds.live import build_of
 from pipeline.control.known_rules import KnownRules, known_rules
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.rules_diff import differences, in_one_line
@@ -42,7 +43,7 @@ class RulesInLog:
 
     def __init__(self, settings: Settings, client: Client, clock: Clock) -> None:
         self._kafka = settings.kafka
-        self._build = settings.build
+        self._build = build_of(settings, client)
         self._replica = settings.replica
         self._client = client
         self._clock = clock

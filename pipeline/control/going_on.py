@@ -72,6 +72,7 @@ def after_trim(shard: Shard, start: int, flushed: Flushed) -> Shard:
         shard.ids,
         shard.refused,
         replica=shard.replica,
+        counts_from_ms=shard.counts_from_ms,
     )
     for slot_ms, cells in flushed.slots.items():
         if max(cells.values()) >= start:
@@ -90,6 +91,7 @@ def in_other_log(shard: Shard, start: int) -> Shard:
         shard.rules,
         ids=SeenIds(kept),
         replica=shard.replica,
+        counts_from_ms=shard.counts_from_ms,
     )
 
 

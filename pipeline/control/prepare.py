@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline import topics
+from pipeline.builds.live import build_of
 from pipeline.clickhouse import connect
 from pipeline.control.apply_rules import RulesInLog, what_to_apply
 from pipeline.control.rules_diff import differences, in_one_line
@@ -79,7 +80,8 @@ def make_tables_and_topics(settings: Settings) -> None:
     """Make those that are missing. Blocks; raises TryAgainError, OperatorError."""
     with contextlib.closing(connect(settings.clickhouse)) as client:
         migrate(client)
-    topics.ensure_topics(settings.kafka, settings.build, settings.partitions)
+        build = build_of(settings, client)
+    topics.ensure_topics(settings.kafka, build, settings.partitions)
 
 
 def _ensure_rules(settings: Settings, clock: Clock, *, overrule: bool) -> NewRules | None:

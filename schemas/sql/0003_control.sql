@@ -31,10 +31,11 @@ CREATE TABLE IF NOT EXISTS tally.rebuilds
     base        UInt32 COMMENT 'The build whose earlier days were carried over; 0 if none were',
     counts_from DateTime('UTC') COMMENT 'Slots from here on are counted from the log; 1970 when the log is complete',
     rules       String COMMENT 'Rules that hold from its beginning instead of those in the log; empty for none',
+    carried     UInt8 COMMENT '1 when the earlier days are here',
     begun_at    DateTime64(3, 'UTC') COMMENT 'When, by the clock of whoever began it',
     note        String COMMENT 'By whom and why'
 )
-ENGINE = ReplacingMergeTree
+ENGINE = ReplacingMergeTree(carried)
 ORDER BY build
 COMMENT 'Builds that were counted anew, and from when on';
 

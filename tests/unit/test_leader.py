@@ -10,6 +10,7 @@ import pytest
 from pipeline.checkpoint import OwnedShard
 from pipeline.errors import TryAgainError
 from pipeline.leader import Leader, ShardPlanning
+from pipeline.reconcile.compared import Difference, Reconciled
 from pipeline.rollup.steps import Rolled
 from pipeline.rules import CountingRules
 from pipeline.shard import Shard
@@ -72,6 +73,8 @@ def leader(
     score_trends: Callable[[CountingRules], TrendsScored] = lambda _: TrendsScored(0, 0, 0.0),
     *,
     planning: ShardPlanning | None = None,
+    is_live: Callable[[], bool] = lambda: True,
+    reconcile: Callable[[], Reconciled] = lambda: Reconciled(1),
 ) -> Leader:
     def roll_up() -> Rolled:
         result = passes.pop(0) if passes else Rolled()
@@ -80,7 +83,11 @@ def leader(
         return result
 
     settings = Settings(
-        heartbeat_interval_s=0.1, rollup_interval_s=0.1, trends_interval_s=0.1, config=None
+        heartbeat_interval_s=0.1,
+        rollup_interval_s=0.1,
+        trends_interval_s=0.1,
+        verify_interval_s=0.1,
+        config=None,
     )
     return Leader(
         owner,
@@ -89,6 +96,8 @@ def leader(
         keep_plan,
         score_trends,
         planning=planning or Planning(),
+        is_live=is_live,
+        reconcile=reconcile,
         clock=StillClock(),
         settings=settings,
     )
@@ -250,3 +259,73 @@ async def test_who_does_not_lead_rests_from_planning() -> None:
     duty = leader(owner, Control(), [], planning=planning).plan_shards()
     await run_until(duty, lambda: planning.rests >= 2)
     assert planning.passes == 0
+
+
+async def test_nothing_that_goes_wrong_ends_the_comparing_of_log_and_clickhouse(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    differs = Reconciled(1, differences=[Difference(3, 60_000, "p", ledger=7, clickhouse=6)])
+    came: list[Reconciled | Exception] = [
+        TryAgainError("Kafka is away"),
+        KeyError("a mistake"),
+        differs,
+        differs,
+        Reconciled(1),
+    ]
+
+    def reconcile() -> Reconciled:
+        result = came.pop(0) if came else Reconciled(1)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    await run_until(
+        leader(Owner(0), Control(), [], reconcile=reconcile).reconcile(), lambda: not came
+    )
+    assert caplog.messages == [
+        "Kafka is away; trying again in 0 s",
+        "log and ClickHouse cannot be compared; trying again",
+        f"log and ClickHouse differ: {differs.differences[0].text()}",
+    ]
+
+
+async def test_only_the_live_builds_leader_compares() -> None:
+    asked: list[str] = []
+
+    def reconcile_as(name: str) -> Reconciled:
+        asked.append(name)
+        return Reconciled(1)
+
+    others = [
+        leader(Owner(1), Control(), [], reconcile=lambda: reconcile_as("follower")),
+        leader(
+            Owner(0),
+            Control(),
+            [],
+            reconcile=lambda: reconcile_as("not live"),
+            is_live=lambda: False,
+        ),
+    ]
+    tasks = [asyncio.create_task(one.reconcile()) for one in others]
+    live = leader(Owner(0), Control(), [], reconcile=lambda: reconcile_as("live"))
+    await run_until(live.reconcile(), lambda: len(asked) > 3)
+    for task in tasks:
+        task.cancel()
+    assert set(asked) == {"live"}
+
+
+async def test_the_leader_of_a_build_that_is_not_live_only_rolls_it_up() -> None:
+    control, planning = Control(), Planning()
+    live = [False]
+    made = leader(Owner(0), control, [], planning=planning, is_live=lambda: live[0])
+    beating = asyncio.create_task(made.send_heartbeats())
+    planning_task = asyncio.create_task(made.plan_shards())
+    rolled: list[Rolled | Exception] = [Rolled(), Rolled()]
+    await run_until(
+        leader(Owner(0), control, rolled, is_live=lambda: False).roll_up(), lambda: not rolled
+    )
+    await run_until(planning_task, lambda: planning.rests)
+    assert control.appended == []
+    assert planning.passes == 0
+    live[0] = True
+    await run_until(beating, lambda: control.appended)

@@ -80,8 +80,8 @@ def shared_out(members: Sequence[Member], partitions: int) -> bool:
     return sorted(held) == list(range(partitions)) and all(m.partitions for m in members)
 
 
-def main(bootstrap: str, topic: str, group: str) -> None:
-    """Join, print each assignment and record, and serve until killed."""
+def main(bootstrap: str, topic: str, group: str, commits: str = "true") -> None:
+    """Join, print each assignment, and serve until killed."""
 
     def tell(_: Consumer, places: list[TopicPartition]) -> None:
         print("assigned", ",".join(str(place.partition) for place in places), flush=True)
@@ -91,6 +91,7 @@ def main(bootstrap: str, topic: str, group: str) -> None:
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": commits,
             "session.timeout.ms": SESSION_S * 1000,
             "heartbeat.interval.ms": 300,
             **QUIET,

@@ -18,7 +18,7 @@ DESIGNED = [
     "demo", "up", "worker", "serve", "produce", "load", "tail", "count", "explain", "unique",
     "top", "trending", "rank", "replay", "status", "doctor", "dead-letters", "adjust", "reset",
     "history", "rules", "shard", "partitions", "advise", "migrate", "schema", "backup", "restore",
-    "exchange", "accept-log",
+    "exchange", "accept-log", "verify", "builds",
 ]
 # fmt: on
 

@@ -1,0 +1,1 @@
+"""Builds: countings of the log. Which one is live, counting anew, comparing, taking over."""

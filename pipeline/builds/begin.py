@@ -1,0 +1,141 @@
+"""Begins a build that counts the log anew, or finds the one that was begun and not taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pipeline import topics
+from pipeline.builds.base import CARRIED, carry, month_is_folded
+from pipeline.builds.horizon import (
+    counts_from_ms,
+    known_rules,
+    longest_horizon_ms,
+    read_log,
+)
+from pipeline.builds.live import FOREIGN, live_build
+from pipeline.builds.positions import reached
+from pipeline.builds.rebuilds import Rebuild, read_rebuilds, write_rebuild
+from pipeline.errors import OperatorError
+from pipeline.reads.applied_rules import newest_rules, rules_history
+from pipeline.reads.reads import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clickhouse_connect.driver import Client
+
+    from pipeline.builds.horizon import PartitionLog
+    from pipeline.builds.positions import Reached
+    from pipeline.clock import Clock
+
+
+class Rebuilding:
+    """Builds of one log and one ClickHouse. Methods block; they raise TryAgainError when a server
+    is away, and OperatorError when somebody must act."""
+
+    def __init__(self, kafka: str, client: Client, clock: Clock) -> None:
+        self._kafka = kafka
+        self._client = client
+        self._clock = clock
+
+    def find(self) -> Rebuild | None:
+        """The newest rebuild that nobody has declared yet."""
+        declared = self._declared()
+        waiting = [one for one in read_rebuilds(self._client).values() if one.build not in declared]
+        return max(waiting, key=lambda one: one.build, default=None)
+
+    def begin(self, note: str, *, by_newest_rules: bool) -> Rebuild:
+        """A new one, which counts what the log can tell exactly.
+
+        `by_newest_rules` counts history by the rules that hold now, instead of those that held.
+        """
+        log = read_log(self._kafka)
+        base = live_build(self._client)
+        before = reached(self._client, base)
+        counts_from = self._counts_from(base, log, before)
+        self._check_past(counts_from, before, log)
+        rules = newest_rules(Reads(self._client, self._clock)) if by_newest_rules else None
+        if by_newest_rules and rules is None:
+            raise OperatorError("no rules were applied yet: `tally rules apply FILE` does that")
+        rebuild = Rebuild(
+            build=self._next_number(),
+            base=base if counts_from else 0,
+            counts_from_ms=counts_from,
+            rules=rules.bytes.decode() if rules else "",
+            begun_at_ms=self._clock.now_ms(),
+            note=note,
+        )
+        write_rebuild(self._client, rebuild, self._clock)
+        return rebuild
+
+    def carry_base(self, rebuild: Rebuild, tell: Callable[[str], None]) -> Rebuild:
+        """See to it that what is older than the rebuild counts is there."""
+        if not rebuild.base or rebuild.carried:
+            return rebuild
+        carry(
+            self._client,
+            rebuild.base,
+            rebuild.build,
+            rebuild.counts_from_ms,
+            tables=CARRIED,
+            tell=tell,
+        )
+        carried = replace(rebuild, carried=True)
+        write_rebuild(self._client, carried, self._clock)
+        return carried
+
+    def _counts_from(
+        self, base: int, log: Sequence[PartitionLog], before: dict[int, Reached]
+    ) -> int:
+        history = rules_history(Reads(self._client, self._clock))
+        rules = [*known_rules(log), *(one for _, one in history if one is not None)]
+        other_log_ms = max((one.other_log_ms for one in before.values()), default=0) or None
+        found = counts_from_ms(log, longest_horizon_ms(rules), other_log_ms)
+        while found and month_is_folded(self._client, base, found):
+            moment = datetime.fromtimestamp(found / 1000, UTC)
+            year, month = divmod(moment.year * 12 + moment.month, 12)
+            found = int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp() * 1000)
+        return found
+
+    def _check_past(
+        self, counts_from: int, before: dict[int, Reached], log: Sequence[PartitionLog]
+    ) -> None:
+        """Raise OperatorError unless the live build has counted all that is carried over."""
+        if not counts_from:
+            return
+        behind = [
+            one.partition
+            for one in log
+            if one.partition not in before or before[one.partition].log_ms < counts_from
+        ]
+        if behind:
+            day = datetime.fromtimestamp(counts_from / 1000, UTC)
+            raise OperatorError(
+                "the beginning of the log was deleted, and what is left of it can be counted "
+                f"exactly from {day:%Y-%m-%d} on, one day of log time as a whole: try again when "
+                f"that has begun in every partition (it has not in {_some(behind)})"
+            )
+
+    def _declared(self) -> set[int]:
+        rows = Reads(self._client, self._clock).rows(
+            "SELECT DISTINCT build FROM tally.builds WHERE cluster = ''"
+        )
+        return {int(build) for (build,) in rows}
+
+    def _next_number(self) -> int:
+        """Above any build that left a trace, so that nothing old is taken for it."""
+        rows = Reads(self._client, self._clock).rows(
+            "SELECT max(build) FROM (SELECT build FROM tally.builds WHERE cluster = '' UNION ALL "
+            "SELECT build FROM tally.rebuilds UNION ALL SELECT build FROM tally.positions "
+            "WHERE build < {foreign:UInt32})",
+            {"foreign": FOREIGN},
+        )
+        known = topics.partition_counts(topics.admin_client(self._kafka), self._kafka)
+        return max(int(rows[0][0]), *topics.builds_with_changelog(known), 0) + 1
+
+
+def _some(partitions: Sequence[int]) -> str:
+    shown = ", ".join(map(str, partitions[:5]))
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

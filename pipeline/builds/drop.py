@@ -1,0 +1,85 @@
+"""Forgets a build: its rows, its offsets, its changelog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline import topics
+from pipeline.builds.live import FOREIGN, live_build
+from pipeline.builds.members import hosts_of_members
+from pipeline.builds.partitions import partitions, tables_beside
+from pipeline.errors import OperatorError, TryAgainError
+from pipeline.reads.reads import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clickhouse_connect.driver import Client
+
+    from pipeline.clock import Clock
+
+_TIMEOUT_S = 30.0
+
+_KEPT = {"builds"}
+"""Which builds were live stays known."""
+
+
+def drop(
+    kafka: str, client: Client, build: int, clock: Clock, tell: Callable[[str], object]
+) -> None:
+    """Forget a build; `tell` hears what is dropped. Blocks; raises TryAgainError.
+
+    Raises OperatorError for the live one, and while somebody counts it. The rest of one that was
+    half dropped goes as well.
+    """
+    if build >= FOREIGN:
+        raise OperatorError(
+            f"build {build} holds another cluster's cells: `tally exchange --forget` is for those"
+        )
+    if build == live_build(client):
+        raise OperatorError(f"build {build} is live: `tally replay --swap` takes another first")
+    if hosts := hosts_of_members(kafka, build):
+        raise OperatorError(
+            f"workers count build {build} (on {', '.join(sorted(set(hosts)))}): stop them first, "
+            "and wait ten seconds if one was killed"
+        )
+    tell("offsets and changelog")
+    _drop_from_kafka(kafka, build)
+    reads = Reads(client, clock)
+    for one in partitions(reads):
+        if one.build == build:
+            tell(one.table)
+            _command(
+                client, f"ALTER TABLE tally.{one.table} DROP PARTITION ID '{one.partition_id}'"
+            )
+    for table in tables_beside(reads):
+        if table not in _KEPT:
+            tell(table)
+            _command(client, f"DELETE FROM tally.{table} WHERE build = {build}")  # noqa: S608 - a table's name and a number
+
+
+def _drop_from_kafka(kafka: str, build: int) -> None:
+    admin = topics.admin_client(kafka)
+    group, changelog = topics.group_id(build), topics.changelog(build)
+    gone = {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART}
+    for futures, name in (
+        (admin.delete_consumer_groups([group]), group),
+        (admin.delete_topics([changelog], operation_timeout=_TIMEOUT_S), changelog),
+    ):
+        try:
+            futures[name].result(timeout=_TIMEOUT_S)
+        except TimeoutError:
+            raise TryAgainError(f"Kafka at {kafka} did not delete {name} in time") from None
+        except KafkaException as error:
+            if error.args[0].code() not in gone:
+                raise TryAgainError(f"Kafka did not delete {name}: {error}") from error
+
+
+def _command(client: Client, statement: str) -> None:
+    try:
+        client.command(statement)
+    except (ClickHouseError, OSError) as error:
+        raise TryAgainError(f"ClickHouse did not drop it: {error}") from error

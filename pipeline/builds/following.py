@@ -1,0 +1,108 @@
+"""How a worker learns that its build became live, or that another one took over.
+
+A handover is a record in every partition that names the build which is about to take over. The live
+build's workers count up to it and wait there until the other build is declared, so that nothing
+they ever flush is ahead of it, and nobody who looks sees a count fall. Whoever began the handover
+may die: after a while they go on. Builds that are not live count past such records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import TallyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.clock import Clock
+    from schemas.records import Records
+
+log = logging.getLogger(__name__)
+
+HANDOVER_KIND = "handover"
+"""The value of the header `tally-kind` of such a record."""
+
+HANDOVER_KEY = b"tally-handover"
+"""Its key, which is found among those of a fetch without decoding it."""
+
+WAIT_MS = 30_000
+"""So long after it was written a handover is waited for, by the log's clock and this one."""
+
+LOOK_S = 5.0
+LOOK_AT_HANDOVER_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Where a fetch has a handover, and when the log got it."""
+
+    offset: int
+    written_ms: int
+
+
+def handovers_in(records: Records) -> list[Handover]:
+    """The handovers of a fetch, in log order. Pure."""
+    if HANDOVER_KEY not in records.keys:
+        return []
+    return [
+        Handover(int(offset), int(written_ms))
+        for key, offset, written_ms in zip(
+            records.keys, records.offsets, records.timestamps_ms, strict=True
+        )
+        if key == HANDOVER_KEY
+    ]
+
+
+class Following:
+    """Whether a worker's build is live. Owned by one event loop.
+
+    `ask` tells the live build; it blocks, and is called in a thread. `retire` is called once, with
+    the build that took over, when this one was live and is no longer.
+    """
+
+    def __init__(
+        self, build: int, ask: Callable[[], int], retire: Callable[[int], None], clock: Clock
+    ) -> None:
+        self._build = build
+        self._ask = ask
+        self._retire = retire
+        self._clock = clock
+        self._live = 0
+        self.is_retired = False
+
+    def is_live(self) -> bool:
+        """Whether this build is the one that views read, as far as is known."""
+        return self._live == self._build
+
+    async def watch(self) -> None:
+        """Look now and then, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Ask which build is live. A ClickHouse that is away changes nothing."""
+        try:
+            live = await asyncio.to_thread(self._ask)
+        except TallyError as error:
+            log.debug("%s", error)
+            return
+        if self.is_live() and live != self._build and not self.is_retired:
+            self.is_retired = True
+            self._retire(live)
+        self._live = live
+
+    async def wait_at(self, handover: Handover) -> bool:
+        """Wait until another build has taken over; False if that comes to nothing.
+
+        Returns at once if this build is not live, or the handover is old.
+        """
+        while self.is_live() and self._clock.now_ms() < handover.written_ms + WAIT_MS:
+            await self.look()
+            if not self.is_retired:
+                await asyncio.sleep(LOOK_AT_HANDOVER_S)
+        return self.is_retired

@@ -1,0 +1,83 @@
+"""A replay from its beginning to the swap, as `tally replay` runs it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pipeline.builds.begin import Rebuilding
+from pipeline.builds.members import hosts_of_members
+from pipeline.builds.positions import reached
+from pipeline.builds.progress import ProgressMeter
+from pipeline.builds.rebuilds import Rebuild, read_rebuilds
+from pipeline.groupless import log_ends, log_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clickhouse_connect.driver import Client
+
+    from pipeline.builds.crew import Crew
+    from pipeline.builds.progress import Progress
+    from pipeline.clock import Clock
+    from pipeline.interrupts import Wishes
+
+LOOK_S = 0.5
+
+OTHERS_S = 30.0
+"""How long others have to begin with a build that became live, before it is said that none did."""
+
+
+class Replay:
+    """One build that is counted anew, on one log and one ClickHouse.
+
+    Methods block; they raise TryAgainError when a server is away for long, and OperatorError when
+    somebody must act.
+    """
+
+    def __init__(self, kafka: str, client: Client, clock: Clock, wishes: Wishes) -> None:
+        self._kafka = kafka
+        self._client = client
+        self._clock = clock
+        self._wishes = wishes
+
+    def choose(self, build: int | None, *, new: bool, by_newest_rules: bool, note: str) -> Rebuild:
+        """The named build; or the one that was begun and not taken; or a new one."""
+        if build is not None:
+            return read_rebuilds(self._client).get(build, Rebuild(build))
+        rebuilding = Rebuilding(self._kafka, self._client, self._clock)
+        begun = None if new or by_newest_rules else rebuilding.find()
+        return begun or rebuilding.begin(note, by_newest_rules=by_newest_rules)
+
+    def carry_base(self, rebuild: Rebuild, tell: Callable[[str], None]) -> Rebuild:
+        """See to it that what is older than the rebuild counts is there."""
+        return Rebuilding(self._kafka, self._client, self._clock).carry_base(rebuild, tell)
+
+    def catch_up(self, build: int, crew: Crew, show: Callable[[Progress], None]) -> Progress | None:
+        """Until the build has what the log had a moment ago; None if somebody wants it to end."""
+        meter = ProgressMeter([start for start, _ in log_ranges(self._kafka)])
+        while not self._wishes.asked:
+            crew.look()
+            at = {shard: one.through for shard, one in reached(self._client, build).items()}
+            progress = meter.look(self._clock.monotonic_s(), log_ends(self._kafka), at)
+            show(progress)
+            if progress.is_caught_up:
+                return progress
+            time.sleep(LOOK_S)
+        return None
+
+    def wait_for_others(self, build: int, crew: Crew) -> bool:
+        """Until somebody else counts a build that became live; False if nobody does in time."""
+        deadline_s = self._clock.monotonic_s() + OTHERS_S
+        while not self._wishes.asked and self._clock.monotonic_s() < deadline_s:
+            crew.look()
+            if len(hosts_of_members(self._kafka, build)) > crew.size:
+                return True
+            time.sleep(LOOK_S)
+        return False
+
+    def go_on(self, crew: Crew) -> None:
+        """Count until somebody wants it to end."""
+        while not self._wishes.asked:
+            crew.look()
+            time.sleep(LOOK_S)

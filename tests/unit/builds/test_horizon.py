@@ -1,0 +1,40 @@
+"""From when on a log whose beginning was deleted can be counted exactly."""
+
+import pytest
+
+from pipeline.builds.horizon import DAY_MS, PartitionLog, counts_from_ms
+from pipeline.errors import OperatorError
+
+HOUR_MS = 3_600_000
+DAY_7 = 7 * DAY_MS
+
+
+def test_a_complete_log_is_counted_from_its_beginning() -> None:
+    assert counts_from_ms([PartitionLog(0, 0, 100), PartitionLog(1, 0, 0)], HOUR_MS) == 0
+
+
+def test_it_counts_from_the_midnight_after_rules_and_one_horizon_of_ids_in_every_partition() -> (
+    None
+):
+    early = PartitionLog(0, 50, 100, DAY_7 + HOUR_MS)
+    late = PartitionLog(1, 50, 100, DAY_7 + 3 * HOUR_MS)
+    complete = PartitionLog(2, 0, 100)
+    assert counts_from_ms([early, complete], 2 * HOUR_MS) == 8 * DAY_MS
+    assert counts_from_ms([early, late, complete], 22 * HOUR_MS) == 9 * DAY_MS
+
+
+def test_an_id_of_exactly_one_horizon_ago_may_be_one_that_was_deleted() -> None:
+    log = [PartitionLog(0, 50, 100, DAY_7)]
+    assert counts_from_ms(log, DAY_MS - 1) == 8 * DAY_MS
+    assert counts_from_ms(log, DAY_MS) == 9 * DAY_MS
+
+
+def test_after_another_log_it_counts_from_the_day_after_the_last_that_was_counted_there() -> None:
+    assert counts_from_ms([PartitionLog(0, 0, 100)], HOUR_MS, DAY_7 + 5) == 8 * DAY_MS
+    trimmed = PartitionLog(0, 9, 100, DAY_7 - 20 * HOUR_MS)
+    assert counts_from_ms([trimmed], HOUR_MS, DAY_7 + 5) == 8 * DAY_MS
+
+
+def test_a_partition_without_rules_is_refused() -> None:
+    with pytest.raises(OperatorError, match="partition 3 has no rules between offsets 50 and 100"):
+        counts_from_ms([PartitionLog(3, 50, 100, None)], HOUR_MS)
