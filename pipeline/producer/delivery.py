@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline import topics
-from pipeline.errors import OperatorError, TryAgainError
-from pipeline.producer.client import Client, ClientDeadError
+from pipeline.errors import TryAgainError
 from pipeline.producer.packing import ROWS_AT_ONCE, pack
 from pipeline.producer.receipts import NotStoredError, UnknownDeliveryError
 from pipeline.producer.reporting import Reporter
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.planning.plan import Plan
     from pipeline.producer.batch import Batch
+    from pipeline.producer.client import Client
     from pipeline.producer.packing import Frame, Packed
     from pipeline.producer.receipts import Outcome
     from pipeline.sharding import Integers, Strategy
@@ -68,11 +68,10 @@ class Delivery:
         on_unknown: Callable[[Unknown], None],
         clock: Clock,
     ) -> None:
-        """Raises BadInputError for a strategy that is not known."""
+        """Raises BadInputError for a strategy that is not known; no client is made then."""
         self.stored = 0
         self.unknown = 0
         self.not_stored = 0
-        self._make_client = make_client
         self._plan = plan
         self._on_unknown = on_unknown
         self._lock = threading.Lock()
@@ -81,7 +80,6 @@ class Delivery:
         self._reporter = Reporter(clock)
         self._clock = clock
         self._client = make_client()
-        self._retired: list[Client] = []
         self._unsettled_rows = 0
 
     def wait_for_room(self, timeout_s: float) -> bool:
@@ -126,8 +124,7 @@ class Delivery:
 
     def close(self) -> None:
         """Give up on what is not confirmed by now: it is unknown. Blocks shortly."""
-        for client in (*self._retired, self._client):
-            client.close()
+        self._client.close()
 
     def _packed(self, batch: Batch) -> list[Packed]:
         plan = self._plan()
@@ -146,26 +143,9 @@ class Delivery:
                 on_stored=partial(self._when_stored, frame, number, outcome),
                 on_unknown=partial(self._when_unknown, frame, number, outcome),
             )
-        except ClientDeadError as error:
-            log.warning("%s; going on with a new client", error)
-            self._count(frame, -1)
-            self._send_anew(frame, number, outcome)
         except TryAgainError as error:
             self._count(frame, -1)
             self._when_not_sent(frame, number, outcome, str(error))
-
-    def _send_anew(self, frame: Frame, number: int, outcome: Outcome) -> None:
-        """Send by a new client. The old one waits for word of what it sent."""
-        self._client.retire()
-        try:
-            client = self._make_client()
-        except OperatorError as error:
-            self._when_not_sent(frame, number, outcome, str(error))
-            return
-        self._retired = [one for one in self._retired if not one.is_done]
-        self._retired.append(self._client)
-        self._client = client
-        self._send(frame, number, outcome)
 
     def _when_not_sent(self, frame: Frame, number: int, outcome: Outcome, reason: str) -> None:
         with self._lock:

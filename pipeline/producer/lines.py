@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.errors import TryAgainError
 from pipeline.planning.following import PlanFollower
-from pipeline.producer.client import Client, ClientDeadError, word_of
+from pipeline.producer.client import Client, word_of
 from pipeline.producer.packing import placed
 from pipeline.producer.producer import DELIVERY_TIMEOUT_S
 from pipeline.producer.receipts import NotStoredError, Outcome, Receipt, UnknownDeliveryError
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
     from pipeline.clock import Clock
-
-log = logging.getLogger(__name__)
 
 _LINGER_MS = 10
 
@@ -47,16 +44,19 @@ class LineProducer:
         clock: Clock | None = None,
     ) -> None:
         """Connects. Blocks until it knows the partitions, and raises what Producer raises."""
-        self._kafka = kafka
         self._clock = clock or SystemClock()
-        self._delivery_timeout_s = delivery_timeout
         self._lock = threading.Lock()
         self._unknown = 0
         self._chooser = chooser("random")
         self._reporter = Reporter(self._clock)
         self._follower = PlanFollower(kafka, self._clock)
         self._follower.start()
-        self._client = self._connected()
+        self._client = Client(
+            kafka,
+            self._clock,
+            delivery_timeout_s=delivery_timeout,
+            settings={"linger.ms": _LINGER_MS},
+        )
 
     @property
     def unknown(self) -> int:
@@ -96,22 +96,9 @@ class LineProducer:
         self._client.close()
         self._follower.stop()
 
-    def _connected(self) -> Client:
-        return Client(
-            self._kafka,
-            self._clock,
-            delivery_timeout_s=self._delivery_timeout_s,
-            settings={"linger.ms": _LINGER_MS},
-        )
-
     def _send(self, line: bytes, part: _Part) -> None:
         try:
             self._client.produce(topics.INCREMENTS, part.partition, line, None, part.told)
-        except ClientDeadError as error:
-            log.warning("%s; going on with a new client", error)
-            self._client.retire()
-            self._client = self._connected()
-            self._send(line, part)
         except TryAgainError as error:
             part.settle_one(-1, NotStoredError(f"never sent: {error}"))
 
