@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.testing import TallyServer, running_tally
+from tests.kit.tied import start_tied
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive
 
 DOCS = Path(__file__).parents[2] / "docs" / "testing.md"
@@ -39,7 +40,7 @@ class Project:
 
     def start(self) -> subprocess.Popen[str]:
         base = self.folder.parent / f"{self.folder.name}-base"
-        return subprocess.Popen(
+        return start_tied(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={base}"],
             cwd=self.folder,
             env={**os.environ, MARK: self.mark, "PYTHONDONTWRITEBYTECODE": "1"},

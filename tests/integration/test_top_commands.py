@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.integration.rollup.site import MINUTE_S, Cell, Site
 from tests.kit.door import Door
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY, RunningTally
+from tests.kit.tied import start_tied
 
 SHOW_CURSOR, HIDE_CURSOR = b"\x1b[?25h", b"\x1b[?25l"
 
@@ -127,7 +127,7 @@ def test_watching_survives_an_outage_and_ends_with_ctrl_c(
 
 def test_on_a_terminal_ctrl_c_leaves_it_as_it_was(tally: RunningTally) -> None:
     ours, theirs = pty.openpty()
-    child = subprocess.Popen(
+    child = start_tied(
         [*TALLY, "top", "tag", "--watch", "0.1"],
         stdin=theirs,
         stdout=theirs,

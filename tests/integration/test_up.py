@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from pipeline.local.up import SECOND_SIGNAL_S, claimed
+from tests.kit.tied import start_tied
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive
 
 FREE_PORTS = ("--kafka-port", "0", "--clickhouse-port", "0", "--web-port", "0")
@@ -28,7 +29,7 @@ def tally_up(data: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """`tally up` as people run it. Killing it is enough of a clean-up: its parts go with it."""
     argv = [sys.executable, "-m", "pipeline.cli", "up", "--data", str(data), *options]
     pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True) as process:
+    with start_tied(argv, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             yield process
         finally:

@@ -6,6 +6,12 @@ from pathlib import Path
 from tests.kit.processes import Process
 
 START_TIMEOUT_S = 60
+# kio imports Hypothesis where it is installed, which users have not: half of the time to start.
+AS_INSTALLED = """\
+import runpy, sys
+sys.modules["hypothesis"] = None
+runpy.run_module("pipeline.embedded.log", run_name="__main__", alter_sys=True)
+"""
 
 
 class EmbeddedLog:
@@ -49,13 +55,7 @@ class EmbeddedLog:
 
     def start(self, *, fault: str | None = None) -> None:
         """As Broker.start; `fault` names a point, as in TALLY_LOG_FAULT, where it shall die."""
-        command: list[str | Path] = [
-            sys.executable,
-            "-m",
-            "pipeline.embedded.log",
-            "--data",
-            self.data,
-        ]
+        command: list[str | Path] = [sys.executable, "-c", AS_INSTALLED, "--data", self.data]
         command += ["--host", "127.0.0.1", "--port", str(self._port), "--fsync", self._fsync]
         self._process = Process(
             command,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.kit.tied import start_tied
+
 POLL_S = 0.02
 SHOWN_LINES = 40
 
@@ -44,7 +46,7 @@ def resident_bytes(pid: int) -> int:
 
 
 class Process:
-    """One child process whose stdout and stderr go to one file.
+    """One child process whose stdout and stderr go to one file; it ends with this process.
 
     As a context manager it ends the child on the way out, whatever happened inside.
     """
@@ -62,7 +64,7 @@ class Process:
         self.output_path = output_path
         with output_path.open("ab") as output:
             self._start_of_output = output.tell()
-            self._child = subprocess.Popen(
+            self._child = start_tied(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
 
+from tests.kit.tied import start_tied
+
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 20.0
 
@@ -41,7 +43,7 @@ class ClickHouse:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self._process = subprocess.Popen(
+        self._process: subprocess.Popen[str] = start_tied(
             command(data), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
