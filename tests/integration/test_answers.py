@@ -68,7 +68,7 @@ def test_explain_tells_late_duplicates_and_dead_letters_of_a_counter(tally: Runn
     assert (found["p"], found["n"], found["late_p"], found["duplicates"]) == (15, 1, 3, 1)
     assert found["dead_letters"]["last_reason"].startswith("at: ")
     assert found["capped"] is False
-    assert found["adjustments"] == []
+    assert found["adjustments"] == {"count": 0, "by": 0}
     assert sum(part["minutes"]["cells"] for part in found["shards"]) >= 2
     for part in found["shards"]:
         assert 0 <= part["minutes"]["through"] <= part["flushed_through"]

@@ -69,9 +69,8 @@ def add(shard: RecoveredShard, start: int, *records: ChangelogRecord) -> None:
 
 
 def nothing_else(next_offset: int) -> Fetched:
-    """A fetch of which nothing but its rows matters."""
-    none = np.empty(0, np.int64)
-    return Fetched(none, none, next_offset)
+    """A fetch of one record, of which nothing but its rows matters."""
+    return Fetched(np.array([next_offset - 1]), np.zeros(1, np.int64), next_offset)
 
 
 def totals(shard: Shard) -> dict[str, tuple[int, int]]:

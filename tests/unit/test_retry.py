@@ -1,7 +1,7 @@
 """Which dead letters are sent again, as what, and what is remembered of it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from pipeline.letters.letter import LetterKey, StoredLetter, read_letter
 from pipeline.letters.reads import ListedLetter
 from pipeline.letters.remembered import OTHER_LOG, Remembered
 from pipeline.letters.retry import (
+    ADJUSTMENT,
     CUT,
     GONE,
     RETRIED,
@@ -98,6 +99,14 @@ def test_a_refused_cell_is_never_sent_as_an_event() -> None:
     planned = plan([listed(key(9, row=-1)), listed(key(9))])
     assert planned.keys == [key(9)]
     assert planned.skipped == {SET_ASIDE: 1}
+
+
+def test_a_refused_adjustment_is_never_sent_as_an_event() -> None:
+    # It has a counter, and would be an increment by 1.
+    refused = replace(listed(key(8)), reason="adjustment: by: 0 changes nothing")
+    planned = plan([refused, listed(key(9))])
+    assert planned.keys == [key(9)]
+    assert planned.skipped == {ADJUSTMENT: 1}
 
 
 def test_with_edited_events_only_the_letters_they_name_are_meant() -> None:

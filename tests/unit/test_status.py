@@ -18,6 +18,7 @@ from pipeline.reads.observed import (
     Letters,
     Observed,
     PlanStatus,
+    Reconciliation,
     Spill,
 )
 from pipeline.reads.reads import FlushedShard
@@ -252,3 +253,17 @@ def test_over_sharded_counters_are_remarked_with_what_to_do() -> None:
 
 def test_a_plan_that_cannot_be_read_is_remarked() -> None:
     assert one(plan=PlanStatus(unreadable="a newer Tally")).remarks == ["a newer Tally"]
+
+
+def test_differences_between_log_and_clickhouse_are_a_problem_while_they_stand() -> None:
+    standing = Reconciliation({0: 9}, 3, "2026-11-16T10:00:00.000Z", "shard 0, p: ledger 7")
+    status = one(reconciled=standing)
+    assert status.problems == [
+        (
+            "log and ClickHouse differ in 3 numbers, such as shard 0, p: ledger 7; tally verify "
+            "has all of them; count the log again with tally replay, then tally replay --check and "
+            "--swap"
+        )
+    ]
+    assert status.document()["reconciled"]["through"] == {0: 9}
+    assert one(reconciled=replace(standing, differences=0, example=None)).healthy

@@ -112,7 +112,7 @@ def test_a_counter_is_found_by_the_primary_key_of_every_table(
         for part in parts:
             key = part.split("PrimaryKey")[1]
             assert "counter in ['likes:a', 'likes:a']" in key
-            assert "build in [1, 1]" in key
+            assert "build in 1-element set" in key
 
 
 @pytest.mark.parametrize("grain", ["1m", "1h", "1d"])
