@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipeline.cli.output import console, print_json
-from pipeline.cli.printable import write_line
+from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import moment
 from pipeline.clock import SystemClock
 from pipeline.interrupts import Interrupts
@@ -15,7 +15,7 @@ from pipeline.interrupts import Interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pipeline.builds.compare import Comparison, Scope
+    from pipeline.builds.comparing.compare import Comparison, Scope
     from pipeline.builds.progress import Progress
     from pipeline.builds.rebuilds import Rebuild
     from schemas.settings import Settings
@@ -145,12 +145,12 @@ class _Run:
 
     def compare(self, scope: "Scope") -> None:
         """With the live build."""
-        from pipeline.builds.compare import compare, lines  # noqa: PLC0415
+        from pipeline.builds.comparing.compare import compare, lines  # noqa: PLC0415
         from pipeline.builds.live import live_build  # noqa: PLC0415
 
         self._comparison = compare(self._client, live_build(self._client), self.build, scope)
         for line in lines(self._comparison):
-            self._tell(line)
+            self._tell(printable(line))
 
     def swap(self) -> None:
         """Make it live, and stay until somebody else counts it."""
@@ -203,7 +203,7 @@ def _headline(rebuild: "Rebuild") -> str:
 def _scope(
     family: str | None, counter: str | None, since: str | None, until: str | None
 ) -> "Scope":
-    from pipeline.builds.compare import Scope  # noqa: PLC0415 - brings the client
+    from pipeline.builds.comparing.compare import Scope  # noqa: PLC0415 - brings the client
 
     since_ms, until_ms = (
         None if text is None else round(moment(text).timestamp() * 1000) for text in (since, until)

@@ -1,16 +1,21 @@
 """Two builds of one log, written by hand, for tests that spoil one of them."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pytest
 from clickhouse_connect.driver import Client
 
-from pipeline.builds.compare import Comparison, Scope, compare
+from pipeline.builds.comparing.compare import Comparison, Scope, compare
+from pipeline.clickhouse import connect
 from pipeline.clock import SystemClock
 from pipeline.rollup.rollup import Rollup
 from schemas.families import Families
+from tests.integration.clickhouse.process import ClickHouse
+from tests.kit.tables import empty_tables
 from tests.kit.waiting import eventually
 
 OLD = 1
@@ -165,3 +170,43 @@ class Builds:
         """How many rows differ, by table, where any do."""
         found = self.compare(scope)
         return {table.table: table.differ for table in found.tables if table.differ}
+
+
+NUMBERS = itertools.count(2)
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builds]:
+    """The build that all others are compared with; it is ahead of them, and stays as it is."""
+    with ClickHouse(tmp_path_factory.mktemp("compared")) as door:
+        client = connect(f"http://{door.host}:{door.port}")
+        empty_tables(client)
+        builds = Builds(client, 0)
+        builds.fill(OLD, is_ahead=True)
+        yield builds
+        client.close()
+
+
+@pytest.fixture
+def builds(old: Builds) -> Iterator[Builds]:
+    """With a new build that is equal to the old one, though behind it."""
+    made = Builds(old.client, next(NUMBERS))
+    made.fill(made.new)
+    yield made
+    made.run("TRUNCATE TABLE tally.retention SYNC")
+
+
+def compared(found: Comparison) -> dict[str, int]:
+    return {table.table: table.compared for table in found.tables if table.compared}
+
+
+def deleted(table: str, where: str) -> str:
+    return f"ALTER TABLE tally.{table} DELETE WHERE build = NEW AND {where}"
+
+
+def inserted(table: str, changed: str, where: str) -> str:
+    """A row once more, with some columns changed."""
+    return (
+        f"INSERT INTO tally.{table} SELECT * REPLACE ({changed}) FROM tally.{table} "
+        f"WHERE build = NEW AND {where}"
+    )

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from pipeline.builds.compare_kept import ALL, NONE, Kept, gone, gone_of, parse_set, unite
+from pipeline.builds.comparing.kept import ALL, NONE, Kept, gone, gone_of, parse_set, unite
 from pipeline.rollup.retention import FamilySet, Finished
 from schemas.families import Families, parse_families
 

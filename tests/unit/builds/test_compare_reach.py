@@ -1,6 +1,6 @@
 """Up to where two builds can be compared."""
 
-from pipeline.builds.compare_reach import FOREVER_MS, Position, Reach, reach, shards_compared
+from pipeline.builds.comparing.reach import FOREVER_MS, Position, Reach, reach, shards_compared
 
 MINUTE_MS = 60_000
 NOON_MS = 1_700_000_040_000 - 1_700_000_040_000 % MINUTE_MS

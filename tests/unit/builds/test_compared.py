@@ -1,6 +1,6 @@
 """A comparison as people and programs see it."""
 
-from pipeline.builds.compared import (
+from pipeline.builds.comparing.compared import (
     Comparison,
     Example,
     Scope,

@@ -1,0 +1,1 @@
+"""Compares two builds of one log, in one ClickHouse."""
