@@ -66,6 +66,20 @@ class Fetch:
     last_batch: BatchMark | None = None
 
 
+def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
+    """What the fetch holds up to an offset of it, and what comes after."""
+    at = int(np.searchsorted(fetch.records.offsets, offset + 1))
+    return (
+        Fetch(fetch.start, offset + 1, fetch.records.cut(0, at)),
+        Fetch(
+            offset + 1,
+            fetch.next_offset,
+            fetch.records.cut(at, len(fetch.records)),
+            last_batch=fetch.last_batch,
+        ),
+    )
+
+
 class FetchSchema(faust.Schema[Any, Any]):
     """Hands fetches on as they are: decoding is the pipeline's, on whole columns."""
 

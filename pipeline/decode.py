@@ -7,6 +7,7 @@ Whether an event is too late or in the future is not decided here, since that ne
 import json
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from pipeline.errors import BadInputError
 from pipeline.lanes import RETRY_HEADER, Lanes, Retry, sort_into_lanes
 from schemas.checks import bad_rows
 from schemas.events import check_event, read_event
-from schemas.frames import FRAME_SCHEMA, Frame, read_frame
+from schemas.frames import FRAME_SCHEMA, Frame, read_frames
 from schemas.records import Records
 from schemas.times import AT_MAX_MS, AT_MIN_MS
 
@@ -93,10 +94,10 @@ def decode(records: Records) -> Decoded:
     columns = _assemble(records, lanes, json_columns, frames)
     bad = bad_rows(columns)
     if bad.any():
-        asker = _Asker(columns, lanes.json_values, json_reasons, frames)
+        asker = _Asker(columns, lanes.json_values, json_reasons, frames.frames)
         refused += [asker.refused(int(place)) for place in np.flatnonzero(bad)]
         columns = columns.filter(pa.array(~bad))
-    if lanes.json_values and frames:
+    if lanes.json_values and frames.frames:
         columns = columns.take(
             pc.sort_indices(columns, [("offset", "ascending"), ("row", "ascending")])
         )
@@ -105,28 +106,36 @@ def decode(records: Records) -> Decoded:
     return Decoded(columns, refused, _controls(records, lanes), retries)
 
 
-def _read_frames(records: Records, lanes: Lanes) -> tuple[list[tuple[int, Frame]], list[Refused]]:
+class _Frames(NamedTuple):
+    """The frames of a fetch that could be read, with the place of each, and all of their rows."""
+
+    frames: list[tuple[int, Frame]]
+    columns: pa.Table
+
+
+def _read_frames(records: Records, lanes: Lanes) -> tuple[_Frames, list[Refused]]:
+    if not lanes.frames:
+        return _Frames([], FRAME_SCHEMA.empty_table()), []
+    found, columns = read_frames([value for _, value in lanes.frames])
     frames, refused = [], []
-    for index, value in lanes.frames:
-        try:
-            frames.append((index, read_frame(value)))
-        except BadInputError as error:
+    for (index, value), one in zip(lanes.frames, found, strict=True):
+        if isinstance(one, Frame):
+            frames.append((index, one))
+        else:
             place = int(records.offsets[index])
-            refused.append(Refused(place, 0, str(error), value, is_frame=True))
-    return frames, refused
+            refused.append(Refused(place, 0, str(one), value, is_frame=True))
+    return _Frames(frames, columns), refused
 
 
-def _assemble(
-    records: Records, lanes: Lanes, json_columns: pa.Table, frames: list[tuple[int, Frame]]
-) -> pa.Table:
+def _assemble(records: Records, lanes: Lanes, json_columns: pa.Table, frames: _Frames) -> pa.Table:
     """All rows with their places: first those of JSON values, then those of each frame."""
-    lengths = [frame.columns.num_rows for _, frame in frames]
-    frame_indexes = np.array([index for index, _ in frames], np.int64)
+    lengths = [frame.columns.num_rows for _, frame in frames.frames]
+    frame_indexes = np.array([index for index, _ in frames.frames], np.int64)
     index = np.concatenate([lanes.json, np.repeat(frame_indexes, lengths)])
     rows = [np.zeros(len(lanes.json), np.int32)]
     rows += [np.arange(length, dtype=np.int32) for length in lengths]
-    tables = [json_columns] if lanes.json_values or not frames else []
-    table = pa.concat_tables([*tables, *(frame.columns for _, frame in frames)])
+    parts = [part for part in (json_columns, frames.columns) if part.num_rows]
+    table = pa.concat_tables(parts or [json_columns])
     if table.num_rows < _ROWS_PER_CHUNK * table.column("counter").num_chunks:
         table = table.combine_chunks()
     log_ms = pa.array(records.timestamps_ms[index])

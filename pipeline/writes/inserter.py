@@ -23,8 +23,10 @@ BLOCK_ROWS_MIN = 10_000
 """How many rows are sent at once: fewer after each failure, lest a block that takes longer than the
 time-out be sent again and again; more after each write that went well."""
 
-# Confirmed means stored; and a log that is caught up after a long time has cells of many days.
-_SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+# Confirmed means stored; and a log that is caught up after a long time has cells of many days. A
+# block holds each cell once, so looking for what could be merged within it is a third of the work
+# for nothing.
+_SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0, "optimize_on_insert": 0}
 
 
 class Inserter:

@@ -2,7 +2,7 @@
 
 Pure but for the clock it is given. More to write makes a write longer, and a longer write makes the
 pause longer; so a worker under load writes larger blocks less often instead of falling behind, and
-half of the time at least is left for counting.
+half of the time at least is left for counting. Where room gets scarce, a pause is cut short.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Pulse:
         on until there is no room. Anything else that is raised is a bug and ends the worker.
         """
         while True:
-            await asyncio.sleep(self._pace.pause_s)
+            await self._pause()
             await self.beat()
 
     async def beat(self) -> None:
@@ -103,6 +103,13 @@ class Pulse:
         except (TallyError, TimeoutError) as error:
             log.warning("stopping without a last checkpoint, the next start reads on: %r", error)
         self._checkpointer.disown()
+
+    async def _pause(self) -> None:
+        """Wait as long as the pace says, unless what is counted meanwhile takes up the room."""
+        if self._pace.failures:
+            await asyncio.sleep(self._pace.pause_s)
+        else:
+            await self._room.until_wanted(self._pace.pause_s)
 
     async def _write(self, *, checkpoint: bool) -> None:
         await (self._checkpointer.checkpoint() if checkpoint else self._checkpointer.flush())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -39,11 +40,14 @@ class Room:
         self._dead_letters_max = dead_letters_max
         self._clock = clock
         self._freed = asyncio.Condition()
+        self._wanted = asyncio.Event()
         self._waiting = 0
 
     def take(self, rows: int) -> None:
         """So many more increments are counted and not flushed. Never blocks."""
         self.rows += rows
+        if self._is_wanted():
+            self._wanted.set()
 
     def lacks_dead_letters(self) -> bool:
         """Whether only a checkpoint makes room again."""
@@ -56,6 +60,7 @@ class Room:
             return
         since_s = self._clock.monotonic_s()
         self._waiting += 1
+        self._wanted.set()
         if self._waiting == 1:
             log.warning("reading pauses: %s", why)
         try:
@@ -70,7 +75,21 @@ class Room:
         """So many increments that were taken before are flushed; dead letters may be gone, too."""
         async with self._freed:
             self.rows = max(0, self.rows - rows)
+            if not self._is_wanted():
+                self._wanted.clear()
             self._freed.notify_all()
+
+    async def until_wanted(self, timeout_s: float) -> None:
+        """Return as soon as half of the room is taken, or reading waits for it, or after so long.
+
+        Whoever makes room then has the other half to count into while it is at it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._wanted.wait()
+
+    def _is_wanted(self) -> bool:
+        return 2 * self.rows >= self._rows_max or self._why_full() is not None
 
     def _why_full(self) -> str | None:
         if self.rows >= self._rows_max:

@@ -193,3 +193,22 @@ async def test_a_stop_does_not_wait_for_ever_for_its_last_checkpoint(
     await worker.pulse.finish()
     assert worker.checkpointer.owned == {}
     assert "without a last checkpoint" in caplog.text
+
+
+async def test_a_pause_ends_when_reading_waits_for_room(worker: Worker) -> None:
+    worker.pace.pause_s = 3600.0
+    running = asyncio.ensure_future(worker.pulse.run())
+    await asyncio.wait_for(worker.room.wait(), 5)
+    running.cancel()
+    assert worker.servers.diary == ["1 cells", "1 positions"]
+
+
+async def test_a_server_that_is_away_is_left_alone_though_reading_waits(worker: Worker) -> None:
+    worker.servers.failures = [TryAgainError("away"), TryAgainError("asked too soon")]
+    reading = asyncio.ensure_future(worker.room.wait())
+    running = asyncio.ensure_future(worker.pulse.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert (worker.pace.failures, reading.done()) == (1, False)
+    running.cancel()
+    reading.cancel()

@@ -124,3 +124,36 @@ async def test_a_few_letters_may_be_too_much_by_their_bytes(buffer: Buffer) -> N
     buffer.bytes = 0
     await buffer.room.free(0)
     await asyncio.wait_for(reader, 5)
+
+
+async def test_whoever_makes_room_learns_that_half_of_it_is_taken(buffer: Buffer) -> None:
+    writer = asyncio.ensure_future(buffer.room.until_wanted(60))
+    buffer.room.take(49)
+    await settled()
+    assert not writer.done()
+    buffer.room.take(1)
+    await asyncio.wait_for(writer, 5)
+    await buffer.room.free(1)
+    again = asyncio.ensure_future(buffer.room.until_wanted(60))
+    await settled()
+    assert not again.done()
+    again.cancel()
+
+
+async def test_whoever_makes_room_learns_that_dead_letters_have_none(buffer: Buffer) -> None:
+    buffer.letters = 10
+    reader = await buffer.waiting()
+    await asyncio.wait_for(buffer.room.until_wanted(60), 5)
+    reader.cancel()
+
+
+async def test_room_is_wanted_for_as_long_as_too_little_was_made(buffer: Buffer) -> None:
+    buffer.room.take(200)
+    reader = await buffer.waiting()
+    await buffer.room.free(100)
+    await asyncio.wait_for(buffer.room.until_wanted(60), 5)
+    reader.cancel()
+
+
+async def test_whoever_makes_room_waits_no_longer_than_asked_for(buffer: Buffer) -> None:
+    await asyncio.wait_for(buffer.room.until_wanted(0.01), 5)
