@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import faust
 
 from pipeline.builds.following import Following
-from pipeline.builds.live import build_of, live_build
+from pipeline.builds.live import live_build
 from pipeline.builds.rebuilds import read_beginning
 from pipeline.clickhouse import connect
 from pipeline.control.prepare import prepare
@@ -49,9 +49,10 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
     if new is not None:
         log.info("%s", new.line())
     with contextlib.closing(connect(settings.clickhouse)) as client:
-        build = build_of(settings, client)
+        live = live_build(client)
+        build = settings.build or live
         beginning = read_beginning(client, build)
-    following = Following(build, _asker(settings), _retire, clock)
+    following = Following(build, live, _asker(settings), _retire, clock)
     named = settings.model_copy(update={"build": build})
     app = build_app(named, clock, beginning, following)
     # What is loaded by now stays. Looking at it again each time, the collector would take a good

@@ -53,11 +53,22 @@ class Beginning:
     """How a build begins: from when on it counts, and by which rules, if not by those in the log.
 
     Rules that stand in the log with a lesser version never hold then, so with the newest rules all
-    of history is counted by them.
+    of history is counted by them. `starts` are the offsets where the log began when that was
+    decided; of partitions that are not in it, nobody knows.
     """
 
     counts_from_ms: int = 0
     rules: CountingRules | None = None
+    starts: tuple[int, ...] = ()
+
+    def check(self, partition: int, start: int) -> None:
+        """Raise ShardRefusedError if what was to be counted has been deleted since."""
+        if partition < len(self.starts) and start > self.starts[partition]:
+            raise ShardRefusedError(
+                partition,
+                f"the log began at offset {self.starts[partition]} when this build was begun, and "
+                f"begins at {start} now: begin another one with `tally replay --new`",
+            )
 
 
 FROM_THE_LOG = Beginning()
@@ -110,6 +121,7 @@ async def take_over(
     known = _newest_rules(shard for shard, _ in shards.values())
     for found in begun:
         start = await offsets.log_start(found.partition)
+        beginning.check(found.partition, start)
         rules = beginning.rules or await rules_at_start(
             found.partition, start, known, log=log, control=control
         )

@@ -30,6 +30,8 @@ class Worker:
     async def count(self, fetch: Fetch, generation: int) -> None:
         """Count one fetch. Waits while too much is unflushed, and at a handover to another build;
         raises ShardRefusedError on a gap."""
+        if self._following.is_retired:
+            return
         for handover in handovers_in(fetch.records):
             before, fetch = cut_after(fetch, handover.offset)
             await self._count(before, generation)

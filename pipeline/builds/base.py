@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver import Client
 
-_SLOT = "slot < toDateTime({before}, 'UTC')"
-_SLOT_DAY = "slot_day < toDate(toDateTime({before}, 'UTC'))"
-_SLOT_MONTH = "slot_month < toStartOfMonth(toDateTime({before}, 'UTC'))"
-_WINDOW = "window < toDateTime({before}, 'UTC')"
-_LOG_TIME = "log_time < toDateTime({before}, 'UTC')"
+_SLOT = "slot < toDateTime({moment}, 'UTC')"
+_SLOT_DAY = "slot_day < toDate(toDateTime({moment}, 'UTC'))"
+_SLOT_MONTH = "slot_month < toStartOfMonth(toDateTime({moment}, 'UTC'))"
+_WINDOW = "window < toDateTime({moment}, 'UTC')"
+_LOG_TIME = "log_time < toDateTime({moment}, 'UTC')"
 
 CARRIED = {
     "cells_1m": _SLOT,
@@ -56,9 +56,13 @@ TRENDS = {
 """What trended is history: whole, whatever the new build counts. The windows say that the rest is
 there, so they are last."""
 
+_SINCE = "window >= toDateTime({moment}, 'UTC')"
+NEW_TRENDS = TRENDS | {"trend_scores": _SINCE, "trend_windows": _SINCE}
+"""Of that, what was scored since a moment."""
+
 _MONTH_IS_GONE = (
     "SELECT count() FROM tally.final_days WHERE build = {build} AND grain = 'life' "
-    "AND slot_day = toStartOfMonth(toDateTime({before}, 'UTC'))"
+    "AND slot_day = toStartOfMonth(toDateTime({moment}, 'UTC'))"
 )
 
 
@@ -66,12 +70,12 @@ def carry(
     client: Client,
     base: int,
     build: int,
-    before_ms: int,
+    moment_ms: int,
     *,
     tables: Mapping[str, str],
     tell: Callable[[str], None] = lambda _table: None,
 ) -> None:
-    """Copy rows from before a moment, which is a midnight, from build `base` to `build`.
+    """Copy rows from build `base` to `build`: of each table those that `tables` says, of a moment.
 
     Blocks, for minutes if there is much; `tell` hears of each table before it is copied. Raises
     TryAgainError when ClickHouse is away, OperatorError when it refuses.
@@ -84,15 +88,15 @@ def carry(
                 client,
                 table,
                 columns,
-                f"build = {base} AND {older.format(before=_s(before_ms))}",
+                f"build = {base} AND {older.format(moment=_s(moment_ms))}",
                 build,
             )
 
 
-def month_is_folded(client: Client, base: int, before_ms: int) -> bool:
+def month_is_folded(client: Client, base: int, moment_ms: int) -> bool:
     """Whether lifetime totals already hold the month of a moment as a whole, so that its days
     before it cannot be told from those after. Blocks; raises TryAgainError."""
-    query = _MONTH_IS_GONE.format(build=base, before=_s(before_ms))
+    query = _MONTH_IS_GONE.format(build=base, moment=_s(moment_ms))
     return bool(_rows(client, query)[0][0])
 
 

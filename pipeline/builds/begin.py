@@ -16,8 +16,9 @@ from pipeline.builds.horizon import (
 )
 from pipeline.builds.live import FOREIGN, live_build
 from pipeline.builds.positions import reached
-from pipeline.builds.rebuilds import Rebuild, read_rebuilds, write_rebuild
+from pipeline.builds.rebuilds import Rebuild, State, read_rebuilds, write_rebuild
 from pipeline.errors import OperatorError
+from pipeline.groupless import log_ranges
 from pipeline.reads.applied_rules import newest_rules, rules_history
 from pipeline.reads.reads import Reads
 
@@ -35,16 +36,30 @@ class Rebuilding:
     """Builds of one log and one ClickHouse. Methods block; they raise TryAgainError when a server
     is away, and OperatorError when somebody must act."""
 
-    def __init__(self, kafka: str, client: Client, clock: Clock) -> None:
+    def __init__(self, kafka: str, client: Client, clock: Clock, replica: str) -> None:
         self._kafka = kafka
+        self._replica = replica
         self._client = client
         self._clock = clock
 
     def find(self) -> Rebuild | None:
-        """The newest rebuild that nobody has declared yet."""
+        """The newest rebuild that nobody has declared or dropped yet.
+
+        Raises OperatorError if the log was trimmed before it had begun with a partition.
+        """
         declared = self._declared()
-        waiting = [one for one in read_rebuilds(self._client).values() if one.build not in declared]
-        return max(waiting, key=lambda one: one.build, default=None)
+        waiting = [
+            one
+            for one in read_rebuilds(self._client).values()
+            if one.build not in declared and one.state != State.DROPPED
+        ]
+        found = max(waiting, key=lambda one: one.build, default=None)
+        if found is not None:
+            begun = reached(self._client, found.build)
+            for partition, (start, _) in enumerate(log_ranges(self._kafka)):
+                if partition not in begun:
+                    found.beginning().check(partition, start)
+        return found
 
     def begin(self, note: str, *, by_newest_rules: bool) -> Rebuild:
         """A new one, which counts what the log can tell exactly.
@@ -53,6 +68,7 @@ class Rebuilding:
         """
         log = read_log(self._kafka)
         base = live_build(self._client)
+        self._check_replica(base)
         before = reached(self._client, base)
         counts_from = self._counts_from(base, log, before)
         self._check_past(counts_from, before, log)
@@ -64,6 +80,7 @@ class Rebuilding:
             base=base if counts_from else 0,
             counts_from_ms=counts_from,
             rules=rules.bytes.decode() if rules else "",
+            starts=tuple(one.start for one in log),
             begun_at_ms=self._clock.now_ms(),
             note=note,
         )
@@ -72,8 +89,9 @@ class Rebuilding:
 
     def carry_base(self, rebuild: Rebuild, tell: Callable[[str], None]) -> Rebuild:
         """See to it that what is older than the rebuild counts is there."""
-        if not rebuild.base or rebuild.carried:
+        if not rebuild.lacks_base:
             return rebuild
+        self._check_base(rebuild)
         carry(
             self._client,
             rebuild.base,
@@ -82,7 +100,8 @@ class Rebuilding:
             tables=CARRIED,
             tell=tell,
         )
-        carried = replace(rebuild, carried=True)
+        self._check_base(rebuild)
+        carried = replace(rebuild, state=State.CARRIED)
         write_rebuild(self._client, carried, self._clock)
         return carried
 
@@ -93,6 +112,9 @@ class Rebuilding:
         rules = [*known_rules(log), *(one for _, one in history if one is not None)]
         other_log_ms = max((one.other_log_ms for one in before.values()), default=0) or None
         found = counts_from_ms(log, longest_horizon_ms(rules), other_log_ms)
+        # What the live build was given, perhaps from a log that is gone, is passed on.
+        before_it = read_rebuilds(self._client).get(base, Rebuild(base))
+        found = max(found, before_it.counts_from_ms)
         while found and month_is_folded(self._client, base, found):
             moment = datetime.fromtimestamp(found / 1000, UTC)
             year, month = divmod(moment.year * 12 + moment.month, 12)
@@ -116,6 +138,30 @@ class Rebuilding:
                 "the beginning of the log was deleted, and what is left of it can be counted "
                 f"exactly from {day:%Y-%m-%d} on, one day of log time as a whole: try again when "
                 f"that has begun in every partition (it has not in {_some(behind)})"
+            )
+
+    def _check_base(self, rebuild: Rebuild) -> None:
+        """Raise OperatorError unless the base still has the days that are carried over."""
+        if not reached(self._client, rebuild.base) or month_is_folded(
+            self._client, rebuild.base, rebuild.counts_from_ms
+        ):
+            raise OperatorError(
+                f"build {rebuild.base} has no longer what build {rebuild.build} needs of it: begin "
+                "another one with `tally replay --new`"
+            )
+
+    def _check_replica(self, base: int) -> None:
+        """Raise OperatorError if the live build is counted under another name."""
+        rows = Reads(self._client, self._clock).rows(
+            "SELECT DISTINCT splitByChar('~', toString(replica))[1] FROM tally.positions "
+            "WHERE build = {build:UInt32}",
+            {"build": base},
+        )
+        names = sorted(str(name) for (name,) in rows)
+        if names and self._replica not in names:
+            raise OperatorError(
+                f"build {base} is counted as replica {names[0]!r}, this would be as "
+                f"{self._replica!r}: set TALLY_REPLICA={names[0]}"
             )
 
     def _declared(self) -> set[int]:

@@ -20,6 +20,9 @@ STOP_TIMEOUT_S = 40.0
 DEATHS_MAX = 5
 """So many ends of workers are borne, each with a new start; then somebody must look."""
 
+MEMBER_S = 15.0
+"""How long Kafka takes a dead worker for a member."""
+
 _LAST_LINES = 5
 _LINE_CHARS_MAX = 300
 
@@ -36,6 +39,7 @@ class Crew:
         self._folder = tempfile.TemporaryDirectory(prefix="tally-replay-")
         self._children: list[subprocess.Popen[bytes]] = []
         self._deaths = 0
+        self._died_s = float("-inf")
 
     def __enter__(self) -> Self:
         for number in range(self.size):
@@ -57,12 +61,17 @@ class Crew:
             if child.poll() is None:
                 continue
             self._deaths += 1
+            self._died_s = time.monotonic()
             if self._deaths > DEATHS_MAX:
                 raise OperatorError(
                     f"workers of the replay ended {self._deaths} times; the last one said: "
                     f"{self._last_words(number)}"
                 )
             self._children[number] = self._start(number)
+
+    def is_steady(self) -> bool:
+        """Whether none died lately: one that did is a member of the group for a while."""
+        return time.monotonic() - self._died_s > MEMBER_S
 
     def stop(self) -> None:
         """End them in order, which takes as long as a checkpoint."""

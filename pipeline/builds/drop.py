@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -11,6 +12,8 @@ from pipeline import topics
 from pipeline.builds.live import FOREIGN, live_build
 from pipeline.builds.members import hosts_of_members
 from pipeline.builds.partitions import partitions, tables_beside
+from pipeline.builds.positions import reached
+from pipeline.builds.rebuilds import Rebuild, State, read_rebuilds, write_rebuild
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.reads.reads import Reads
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 
-_KEPT = {"builds"}
-"""Which builds were live stays known."""
+_KEPT = {"builds", "rebuilds"}
+"""Which builds there were stays known."""
 
 
 def drop(
@@ -46,9 +49,20 @@ def drop(
             f"workers count build {build} (on {', '.join(sorted(set(hosts)))}): stop them first, "
             "and wait ten seconds if one was killed"
         )
+    rebuilds = read_rebuilds(client)
+    waiting = [one.build for one in rebuilds.values() if one.base == build and one.lacks_base]
+    if waiting:
+        raise OperatorError(
+            f"build {waiting[0]} needs earlier days of build {build}: finish it with `tally replay`"
+            ", or drop it first"
+        )
+    reads = Reads(client, clock)
+    if build not in rebuilds and not reached(client, build) and not _has_rows(reads, build):
+        raise OperatorError(f"there is no build {build}; `tally builds` lists them")
+    # From here on it is not taken up again, and nobody gets its number.
+    write_rebuild(client, replace(rebuilds.get(build, Rebuild(build)), state=State.DROPPED), clock)
     tell("offsets and changelog")
     _drop_from_kafka(kafka, build)
-    reads = Reads(client, clock)
     for one in partitions(reads):
         if one.build == build:
             tell(one.table)
@@ -59,6 +73,10 @@ def drop(
         if table not in _KEPT:
             tell(table)
             _command(client, f"DELETE FROM tally.{table} WHERE build = {build}")  # noqa: S608 - a table's name and a number
+
+
+def _has_rows(reads: Reads, build: int) -> bool:
+    return any(one.build == build for one in partitions(reads))
 
 
 def _drop_from_kafka(kafka: str, build: int) -> None:

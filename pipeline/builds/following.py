@@ -13,6 +13,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pipeline.errors import TallyError
 
 if TYPE_CHECKING:
@@ -36,12 +38,22 @@ LOOK_S = 5.0
 LOOK_AT_HANDOVER_S = 0.2
 
 
+class HandoverValue(msgspec.Struct):
+    """What such a record says."""
+
+    build: int
+
+
+_decode = msgspec.json.Decoder(HandoverValue).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Where a fetch has a handover, and when the log got it."""
+    """Where a fetch has a handover, when the log got it, and to which build."""
 
     offset: int
     written_ms: int
+    build: int
 
 
 def handovers_in(records: Records) -> list[Handover]:
@@ -49,29 +61,43 @@ def handovers_in(records: Records) -> list[Handover]:
     if HANDOVER_KEY not in records.keys:
         return []
     return [
-        Handover(int(offset), int(written_ms))
-        for key, offset, written_ms in zip(
-            records.keys, records.offsets, records.timestamps_ms, strict=True
-        )
-        if key == HANDOVER_KEY
+        Handover(int(records.offsets[index]), int(records.timestamps_ms[index]), build)
+        for index, key in enumerate(records.keys)
+        if key == HANDOVER_KEY and (build := _build_of(records, index)) is not None
     ]
+
+
+def _build_of(records: Records, index: int) -> int | None:
+    """The build that a handover names; None if the record is none, whatever its key."""
+    if ("tally-kind", HANDOVER_KIND.encode()) not in records.headers[index]:
+        return None
+    try:
+        return _decode(records.values[index] or b"").build
+    except msgspec.MsgspecError:
+        return None
 
 
 class Following:
     """Whether a worker's build is live. Owned by one event loop.
 
-    `ask` tells the live build; it blocks, and is called in a thread. `retire` is called once, with
-    the build that took over, when this one was live and is no longer.
+    `live` is the build that was live a moment ago; `ask` tells which one is now: it blocks, and is
+    called in a thread. `retire` is called once, with the build that took over, when this one was
+    live and is no longer.
     """
 
     def __init__(
-        self, build: int, ask: Callable[[], int], retire: Callable[[int], None], clock: Clock
+        self,
+        build: int,
+        live: int,
+        ask: Callable[[], int],
+        retire: Callable[[int], None],
+        clock: Clock,
     ) -> None:
         self._build = build
+        self._live = live
         self._ask = ask
         self._retire = retire
         self._clock = clock
-        self._live = 0
         self.is_retired = False
 
     def is_live(self) -> bool:
@@ -99,8 +125,11 @@ class Following:
     async def wait_at(self, handover: Handover) -> bool:
         """Wait until another build has taken over; False if that comes to nothing.
 
-        Returns at once if this build is not live, or the handover is old.
+        Returns at once if this build is not live, is the one that takes over, or the handover is
+        old.
         """
+        if handover.build == self._build:
+            return False
         while self.is_live() and self._clock.now_ms() < handover.written_ms + WAIT_MS:
             await self.look()
             if not self.is_retired:

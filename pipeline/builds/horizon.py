@@ -3,8 +3,9 @@
 A log that begins at offset 0 everywhere is complete: all of it is counted. One whose beginning was
 deleted has lost rules, and ids that later records may repeat. A new build reads it from where it
 begins, but counts only from the first midnight by which it has met the rules of every partition and
-then seen ids for as long as they are remembered: cells are rolled up by the day of their slot, so a
-day is counted by one build as a whole. What is older is carried over from the live build.
+then read on for as long as ids are remembered and refused records can be retried: cells are rolled
+up by the day of their slot, so a day is counted by one build as a whole. What is older is carried
+over from the live build.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ def read_log(kafka: str) -> list[PartitionLog]:
 
 
 def counts_from_ms(
-    log: Iterable[PartitionLog], ids_horizon_ms: int, other_log_ms: int | None = None
+    log: Iterable[PartitionLog], horizon_ms: int, other_log_ms: int | None = None
 ) -> int:
     """From when on a build that begins with this log counts, by log time; 0 if from its beginning.
 
-    `ids_horizon_ms` is how long ids are remembered at most. `other_log_ms` is the last log time
+    `horizon_ms` is how long a record that is gone may matter. `other_log_ms` is the last log time
     that was counted in a log which is gone, if there was one. Raises OperatorError where rules are
     missing. Pure.
     """
@@ -83,13 +84,21 @@ def counts_from_ms(
                 f"partition {one.partition} has no rules between offsets {one.start} and {one.end}:"
                 " let a worker of the live build run for a minute, which repeats them"
             )
-        ready_ms.append(one.rules_ms + ids_horizon_ms + 1)
+        ready_ms.append(one.rules_ms + horizon_ms + 1)
     return -(-max(ready_ms) // DAY_MS) * DAY_MS if ready_ms else 0
 
 
 def longest_horizon_ms(rules: Iterable[CountingRules]) -> int:
-    """The longest time that any of the rules has ids remembered. Pure."""
-    return max((one.ids_horizon_ms_max for one in rules), default=0)
+    """The longest time that what is gone still matters by any of the rules: ids are remembered for
+    so long, and a refused record may be retried while it is not too late. Pure."""
+    return max(
+        (
+            max(family.ids_horizon_ms, family.lateness_ms)
+            for one in rules
+            for family in (one.default, *one.families.values())
+        ),
+        default=0,
+    )
 
 
 def known_rules(log: Sequence[PartitionLog]) -> list[CountingRules]:

@@ -9,7 +9,7 @@ from pipeline.builds.live import FOREIGN, live_build
 from pipeline.builds.members import hosts_of_members
 from pipeline.builds.partitions import partitions
 from pipeline.builds.positions import reached
-from pipeline.builds.rebuilds import Rebuild, read_rebuilds
+from pipeline.builds.rebuilds import Rebuild, State, read_rebuilds
 from pipeline.errors import OperatorError
 from pipeline.groupless import log_ends
 from pipeline.reads.reads import Reads
@@ -81,7 +81,11 @@ class Builds:
         ends = log_ends(self._kafka)
         live = live_build(self._client)
         declared = {int(row[0]): row for row in self._reads.rows(_DECLARED)}
-        rebuilds = read_rebuilds(self._client)
+        rebuilds = {
+            number: one
+            for number, one in read_rebuilds(self._client).items()
+            if one.state != State.DROPPED
+        }
         known = {int(build) for (build,) in self._reads.rows(_KNOWN, {"foreign": FOREIGN})}
         sizes = self._sizes()
         return [
@@ -103,8 +107,8 @@ class Builds:
             "SELECT build FROM tally.builds WHERE cluster = '' ORDER BY declaration DESC"
         )
         before = [int(build) for (build,) in rows if build != rows[0][0]]
-        known = {int(build) for (build,) in self._reads.rows(_KNOWN, {"foreign": FOREIGN})}
-        if not before or before[0] not in known:
+        rebuild = read_rebuilds(self._client).get(before[0]) if before else None
+        if not before or (rebuild is not None and rebuild.state == State.DROPPED):
             raise OperatorError("no build was live before this one, or it was dropped")
         return before[0]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from pipeline.errors import TryAgainError
+from pipeline.errors import OperatorError, TryAgainError
 from pipeline.rules import parse_rules
 from pipeline.takeover import FROM_THE_LOG, Beginning
 
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
 
-_COLUMNS = ["build", "base", "counts_from", "rules", "carried", "begun_at", "note"]
+_COLUMNS = ["build", "base", "counts_from", "rules", "starts", "state", "begun_at", "note"]
+
+
+class State(IntEnum):
+    """How far a rebuild is, as far as that is not in its positions."""
+
+    BEGUN = 0
+    CARRIED = 1
+    DROPPED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,44 +34,60 @@ class Rebuild:
     """A build that counts the log anew.
 
     `base` is the build whose slots before `counts_from_ms` are carried over; 0 if the log is
-    complete, and none are. `rules` is a rules record's value, or empty. `carried` says that the
-    base is there.
+    complete, and none are. `rules` is a rules record's value, or empty. `starts` are the offsets
+    where the log began.
     """
 
     build: int
     base: int = 0
     counts_from_ms: int = 0
     rules: str = ""
-    carried: bool = False
+    starts: tuple[int, ...] = ()
+    state: State = State.BEGUN
     begun_at_ms: int = 0
     note: str = ""
 
     def beginning(self) -> Beginning:
         """How its shards begin."""
         rules = parse_rules(self.rules.encode()) if self.rules else None
-        return Beginning(self.counts_from_ms, rules)
+        return Beginning(self.counts_from_ms, rules, self.starts)
+
+    @property
+    def lacks_base(self) -> bool:
+        """Whether earlier days are not there yet."""
+        return bool(self.base) and self.state == State.BEGUN
 
 
 def read_rebuilds(client: Client) -> dict[int, Rebuild]:
-    """All of them by build. Blocks; raises TryAgainError."""
+    """All of them by build, those that were dropped, too. Blocks; raises TryAgainError."""
     try:
         rows = client.query(
-            "SELECT build, base, toUnixTimestamp(counts_from) * 1000, rules, carried, "
+            "SELECT build, base, toUnixTimestamp(counts_from) * 1000, rules, starts, state, "
             "toUnixTimestamp64Milli(begun_at), note FROM tally.rebuilds FINAL"
         ).result_rows
     except (ClickHouseError, OSError) as error:
         raise TryAgainError(f"ClickHouse did not tell of rebuilds: {error}") from error
     return {
         int(row[0]): Rebuild(
-            int(row[0]), int(row[1]), int(row[2]), row[3], bool(row[4]), int(row[5]), row[6]
+            int(row[0]),
+            int(row[1]),
+            int(row[2]),
+            row[3],
+            tuple(map(int, row[4])),
+            State(row[5]),
+            int(row[6]),
+            row[7],
         )
         for row in rows
     }
 
 
 def read_beginning(client: Client, build: int) -> Beginning:
-    """How a build's shards begin. Blocks; raises TryAgainError."""
+    """How a build's shards begin. Blocks; raises TryAgainError, and OperatorError if the build was
+    dropped."""
     found = read_rebuilds(client).get(build)
+    if found is not None and found.state == State.DROPPED:
+        raise OperatorError(f"build {build} was dropped: unset TALLY_BUILD to count the live one")
     return found.beginning() if found else FROM_THE_LOG
 
 
@@ -73,7 +98,8 @@ def write_rebuild(client: Client, rebuild: Rebuild, clock: Clock) -> None:
         rebuild.base,
         datetime.fromtimestamp(rebuild.counts_from_ms / 1000, UTC),
         rebuild.rules,
-        int(rebuild.carried),
+        list(rebuild.starts),
+        int(rebuild.state),
         datetime.fromtimestamp((rebuild.begun_at_ms or clock.now_ms()) / 1000, UTC),
         rebuild.note,
     ]

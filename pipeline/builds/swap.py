@@ -2,11 +2,12 @@
 
 Each step may be the last, if the process dies; then the old build goes on, or the new one does.
 
-    1  a handover record in every partition: the old build's workers count up to it and wait
-    2  wait until the new build has flushed all that the log had then, and so all the old one can
-    3  what trended is carried over
-    4  one row into `tally.builds`, if the old build is still the live one
-    5  the old workers see it and end; those that follow the live build go on with the new one
+    1  what trended is carried over
+    2  a handover record in every partition: the old build's workers count up to it and wait
+    3  wait until the new build has flushed all that the log had then, and so all the old one can
+    4  what trended since is carried over
+    5  one row into `tally.builds`, if the old build is still the live one, and in time
+    6  the old workers see it and end; those that follow the live build go on with the new one
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline import topics
-from pipeline.builds.base import TRENDS, carry
+from pipeline.builds.base import NEW_TRENDS, TRENDS, carry
 from pipeline.builds.following import HANDOVER_KEY, HANDOVER_KIND, WAIT_MS
 from pipeline.builds.live import live_build
 from pipeline.builds.positions import reached
+from pipeline.builds.rebuilds import read_rebuilds
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.faults import reach
@@ -37,6 +39,9 @@ PATIENCE_S = 0.8 * WAIT_MS / 1000
 """Shorter than the old workers wait at the handover."""
 
 _POLL_S = 0.2
+
+_SCORED_LATE_MS = 3_600_000
+"""A minute is scored soon after it is over; what was scored when the swap began is older."""
 
 _DECLARE = (
     "INSERT INTO tally.builds (cluster, build, declaration, declared_at, note) "
@@ -55,13 +60,20 @@ def swap(kafka: str, client: Client, build: int, clock: Clock, note: str) -> int
     old = live_build(client)
     if old == build:
         raise OperatorError(f"build {build} is live already")
+    rebuild = read_rebuilds(client).get(build)
+    if rebuild is not None and rebuild.lacks_base:
+        raise OperatorError(f"build {build} lacks earlier days: `tally replay --build {build}`")
+    since_ms = clock.now_ms() - _SCORED_LATE_MS
+    carry(client, old, build, 0, tables=TRENDS)
     deadline_s = clock.monotonic_s() + PATIENCE_S
     hand_over(kafka, build, clock)
     reach("swap-handed-over", 1)
     _wait(client, build, log_ends(kafka), deadline_s, clock)
-    _check_ahead(client, old, build)
-    carry(client, old, build, clock.now_ms(), tables=TRENDS)
+    carry(client, old, build, since_ms, tables=NEW_TRENDS)
     reach("swap-carried", 1)
+    _check_ahead(client, old, build)
+    if clock.monotonic_s() > deadline_s:
+        raise TryAgainError(f"it took too long, so build {old} goes on: try again")
     declare(client, old, build, clock, note)
     reach("swap-declared", 1)
     return old

@@ -56,9 +56,9 @@ def replay(
     """Count the log again as a new build, beside the live one, which goes on.
 
     Ctrl-C stops it in order, and the same command goes on where it stopped. Several of them, on
-    several machines, share the work. With --check alone, the exit code is 1 if the builds differ.
-    With --swap, every view turns to the new build at once, and workers that follow the live build
-    go on with it.
+    several machines, share the work. With --check, the exit code is 1 if the builds differ, and
+    --swap then swaps nothing. With --swap, every view turns to the new build at once, and workers
+    that follow the live build go on with it.
 
     Example: `tally replay --check`, then `tally replay --swap`
     """
@@ -73,11 +73,11 @@ def replay(
         run.catch_up()
         if check and not run.stopped:
             run.compare(_scope(family, counter, since, until))
-        if swap and not run.stopped:
+        if swap and not run.stopped and not run.differs:
             run.swap()
     if json:
         print_json(run.document())
-    return int(run.stopped or (run.differs and not swap))
+    return int(run.stopped or run.differs)
 
 
 class _Run:
@@ -101,7 +101,9 @@ class _Run:
         self._open_things = open_things
         self._client = connect(settings.clickhouse, answer_timeout_s=ANSWER_TIMEOUT_S)
         open_things.callback(self._client.close)
-        self._replay = Replay(settings.kafka, self._client, self._clock, interrupts)
+        self._replay = Replay(
+            settings.kafka, self._client, self._clock, interrupts, replica=settings.replica
+        )
         self._quiet = quiet
         self._rebuild: Rebuild | None = None
         self._comparison: Comparison | None = None
@@ -111,8 +113,9 @@ class _Run:
 
     @property
     def differs(self) -> bool:
-        """Whether a comparison found a difference."""
-        return self._comparison is not None and self._comparison.differs
+        """Whether a comparison found a difference, or could not compare all."""
+        found = self._comparison
+        return found is not None and (found.differs or not found.complete)
 
     @property
     def build(self) -> int:
@@ -151,14 +154,20 @@ class _Run:
         self._comparison = compare(self._client, live_build(self._client), self.build, scope)
         for line in lines(self._comparison):
             self._tell(printable(line))
+        if self.differs:
+            self._tell(f"`tally replay --build {self.build} --swap` takes it all the same")
 
     def swap(self) -> None:
         """Make it live, and stay until somebody else counts it."""
+        from pipeline.builds.live import live_build  # noqa: PLC0415
         from pipeline.builds.swap import swap  # noqa: PLC0415
 
-        note = f"replay, by {getpass.getuser()}"
-        self._was = swap(self._settings.kafka, self._client, self.build, self._clock, note)
-        self._tell(f"build {self.build} is live; build {self._was} was")
+        if live_build(self._client) == self.build:
+            self._tell(f"build {self.build} is live: somebody else made it so")
+        else:
+            note = f"replay, by {getpass.getuser()}"
+            self._was = swap(self._settings.kafka, self._client, self.build, self._clock, note)
+            self._tell(f"build {self.build} is live; build {self._was} was")
         if self._replay.wait_for_others(self.build, self._crew):
             self._tell("other workers go on with it")
             return

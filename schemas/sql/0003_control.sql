@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS tally.builds
     note        String COMMENT 'By whom and why'
 )
 ENGINE = ReplacingMergeTree
-ORDER BY (cluster, declaration)
+ORDER BY (cluster, declaration, build)
 COMMENT 'Which builds the views read';
 
 INSERT INTO tally.builds SELECT '', 1, 1, now64(3), 'the first build'
@@ -19,7 +19,7 @@ CREATE OR REPLACE VIEW tally.live_builds
     cluster LowCardinality(String) COMMENT 'Whose counting: empty for this cluster',
     build UInt32 COMMENT 'The build that views read of it'
 )
-AS SELECT cluster, argMax(build, declaration) AS build
+AS SELECT cluster, argMax(build, (declaration, declared_at, build)) AS build
 FROM tally.builds
 GROUP BY cluster
 COMMENT 'The build of each cluster that views read';
@@ -31,11 +31,12 @@ CREATE TABLE IF NOT EXISTS tally.rebuilds
     base        UInt32 COMMENT 'The build whose earlier days were carried over; 0 if none were',
     counts_from DateTime('UTC') COMMENT 'Slots from here on are counted from the log; 1970 when the log is complete',
     rules       String COMMENT 'Rules that hold from its beginning instead of those in the log; empty for none',
-    carried     UInt8 COMMENT '1 when the earlier days are here',
+    starts      Array(Int64) COMMENT 'Where the log of each partition began then',
+    state       UInt8 COMMENT '0 begun, 1 when the earlier days are here, 2 dropped',
     begun_at    DateTime64(3, 'UTC') COMMENT 'When, by the clock of whoever began it',
     note        String COMMENT 'By whom and why'
 )
-ENGINE = ReplacingMergeTree(carried)
+ENGINE = ReplacingMergeTree(state)
 ORDER BY build
 COMMENT 'Builds that were counted anew, and from when on';
 

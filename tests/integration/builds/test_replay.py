@@ -67,6 +67,12 @@ def test_check_finds_what_was_spoiled_and_swap_repairs_it_under_load(running: Ru
     assert all(worker.running for worker in running.workers)
     running.stream.finish()
     running.expect_views_to_be_true()
+    refused = running.site.tally.run("replay", "--build", "2", code=1)
+    assert "build 2 is live" in refused.stderr
+    refused = running.site.tally.run("replay", "--build", "7", code=1)
+    assert "there is no build 7" in refused.stderr
+    refused = running.site.tally.run("builds", "--drop", "2", code=1)
+    assert "build 2 is live" in refused.stderr
     with running.replay("--build", "1", "--check", name="again") as again:
         assert again.wait(timeout_s=REPLAY_TIMEOUT_S) == 1  # build 1 is still what was spoiled
 
@@ -92,7 +98,8 @@ def test_a_trimmed_log_is_counted_from_a_midnight_on_and_older_days_are_carried_
     )
     first_s = time.time() - DAYS * 86_400 + 20 * 3600
     assert counts_from_s % 86_400 == 0
-    assert first_s + 6 * 3600 < counts_from_s < first_s + 34 * 3600
+    # Three hours until the rules come, a day until nothing is late, then the next midnight.
+    assert first_s + 24 * 3600 < counts_from_s < first_s + 52 * 3600
     running.stream.finish()
     running.expect_views_to_be_true()
     done = running.site.tally.run("builds", "--drop", "1")

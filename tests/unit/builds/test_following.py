@@ -1,6 +1,7 @@
 """A worker waits at a handover while its build is live, and never for long."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,16 +28,43 @@ class Declared:
         return self.build
 
 
+HANDED_OVER = (("tally-kind", b"handover"),)
+
+
 def records(keys: list[bytes | None], start: int = 10) -> Records:
+    """Handovers to build 2 where the key says so, in a log with gaps."""
     count = len(keys)
-    offsets = np.arange(start, start + 2 * count, 2)  # with gaps, as a log may have them
-    return Records(0, offsets, offsets * 1000, keys, [b"v"] * count, [()] * count)
+    offsets = np.arange(start, start + 2 * count, 2)
+    values: list[bytes | None] = [b'{"build": 2}'] * count
+    headers = [HANDED_OVER if key == HANDOVER_KEY else () for key in keys]
+    return Records(0, offsets, offsets * 1000, keys, values, headers)
 
 
 def test_handovers_are_found_by_their_key_in_log_order() -> None:
     found = handovers_in(records([None, HANDOVER_KEY, b"else", HANDOVER_KEY]))
-    assert found == [Handover(12, 12_000), Handover(16, 16_000)]
+    assert found == [Handover(12, 12_000, 2), Handover(16, 16_000, 2)]
     assert handovers_in(records([None, b"else"])) == []
+
+
+def test_a_record_of_that_key_is_no_handover_without_the_header_or_a_build() -> None:
+    one = records([HANDOVER_KEY])
+    assert handovers_in(replace(one, headers=[()])) == []
+    assert handovers_in(replace(one, values=[b"oops"])) == []
+    assert handovers_in(replace(one, values=[None])) == []
+
+
+async def test_the_build_that_takes_over_does_not_wait_when_it_reads_its_handover_again() -> None:
+    clock = ManualClock()
+    follower = Following(2, 2, Declared(2), lambda _: None, clock)
+    assert await follower.wait_at(Handover(5, clock.now_ms(), 2)) is False
+
+
+async def test_a_swap_before_the_first_look_is_not_missed() -> None:
+    retired: list[int] = []
+    follower = Following(1, 1, Declared(2), retired.append, ManualClock())
+    assert follower.is_live()
+    await follower.look()
+    assert retired == [2]
 
 
 def test_a_fetch_is_cut_behind_an_offset_and_loses_nothing() -> None:
@@ -48,10 +76,10 @@ def test_a_fetch_is_cut_behind_an_offset_and_loses_nothing() -> None:
 
 async def test_a_build_that_was_never_live_does_not_wait_and_does_not_retire() -> None:
     retired: list[int] = []
-    follower = Following(2, Declared(1), retired.append, ManualClock())
+    follower = Following(2, 1, Declared(1), retired.append, ManualClock())
     await follower.look()
     assert not follower.is_live()
-    assert await follower.wait_at(Handover(5, 1_000_000)) is False
+    assert await follower.wait_at(Handover(5, 1_000_000, 3)) is False
     assert retired == []
 
 
@@ -61,9 +89,9 @@ async def test_a_live_build_waits_until_another_is_declared_and_then_retires_onc
     monkeypatch.setattr(following, "LOOK_AT_HANDOVER_S", 0.001)
     retired: list[int] = []
     declared, clock = Declared(1), ManualClock()
-    follower = Following(1, declared, retired.append, clock)
+    follower = Following(1, 1, declared, retired.append, clock)
     await follower.look()
-    waiting = asyncio.create_task(follower.wait_at(Handover(5, clock.now_ms())))
+    waiting = asyncio.create_task(follower.wait_at(Handover(5, clock.now_ms(), 2)))
     while declared.asked < 5:  # noqa: ASYNC110 - asked in a thread
         await asyncio.sleep(0.001)
     assert not waiting.done()
@@ -78,9 +106,9 @@ async def test_a_handover_that_comes_to_nothing_is_waited_for_until_its_time_is_
 ) -> None:
     monkeypatch.setattr(following, "LOOK_AT_HANDOVER_S", 0.001)
     declared, clock = Declared(1), ManualClock()
-    follower = Following(1, declared, lambda _: None, clock)
+    follower = Following(1, 1, declared, lambda _: None, clock)
     await follower.look()
-    waiting = asyncio.create_task(follower.wait_at(Handover(5, clock.now_ms())))
+    waiting = asyncio.create_task(follower.wait_at(Handover(5, clock.now_ms(), 2)))
     declared.build = None  # away: neither retired nor released
     while declared.asked < 5:  # noqa: ASYNC110 - asked in a thread
         await asyncio.sleep(0.001)
@@ -92,7 +120,8 @@ async def test_a_handover_that_comes_to_nothing_is_waited_for_until_its_time_is_
 
 async def test_an_old_handover_is_passed_at_once() -> None:
     declared, clock = Declared(1), ManualClock()
-    follower = Following(1, declared, lambda _: None, clock)
+    follower = Following(1, 1, declared, lambda _: None, clock)
     await follower.look()
-    assert await follower.wait_at(Handover(5, clock.now_ms() - WAIT_MS)) is False
+    assert await follower.wait_at(Handover(5, clock.now_ms() - WAIT_MS, 2)) is False
     assert declared.asked == 1
+    assert follower.is_live()

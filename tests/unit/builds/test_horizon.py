@@ -2,8 +2,10 @@
 
 import pytest
 
-from pipeline.builds.horizon import DAY_MS, PartitionLog, counts_from_ms
-from pipeline.errors import OperatorError
+from pipeline.builds.horizon import DAY_MS, PartitionLog, counts_from_ms, longest_horizon_ms
+from pipeline.errors import OperatorError, ShardRefusedError
+from pipeline.rules import CountingRules, FamilyRules
+from pipeline.takeover import Beginning
 
 HOUR_MS = 3_600_000
 DAY_7 = 7 * DAY_MS
@@ -38,3 +40,26 @@ def test_after_another_log_it_counts_from_the_day_after_the_last_that_was_counte
 def test_a_partition_without_rules_is_refused() -> None:
     with pytest.raises(OperatorError, match="partition 3 has no rules between offsets 50 and 100"):
         counts_from_ms([PartitionLog(3, 50, 100, None)], HOUR_MS)
+
+
+def test_what_is_gone_matters_while_its_ids_are_known_or_it_may_be_retried() -> None:
+    short = FamilyRules(lateness_ms=5, ids_horizon_ms=7)
+    ids = FamilyRules(lateness_ms=1, ids_horizon_ms=20)
+    late = FamilyRules(lateness_ms=30, ids_horizon_ms=1)
+    assert longest_horizon_ms([CountingRules(default=short)]) == 7
+    assert longest_horizon_ms([CountingRules(default=short, families={"a": ids})]) == 20
+    assert (
+        longest_horizon_ms(
+            [CountingRules(default=ids), CountingRules(default=short, families={"a": late})]
+        )
+        == 30
+    )
+
+
+def test_a_build_whose_log_was_trimmed_before_it_began_is_refused() -> None:
+    beginning = Beginning(starts=(0, 100))
+    beginning.check(0, 0)
+    beginning.check(1, 100)
+    beginning.check(2, 5)  # a partition that was added since
+    with pytest.raises(ShardRefusedError, match="tally replay --new"):
+        beginning.check(0, 1)
