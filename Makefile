@@ -3,8 +3,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# How many tests run at once. Most of them wait for other processes, so two keep two cores busy.
-PROCESSES ?= 2
+# How many tests run at once. Most of them wait for other processes: three keep two cores busy.
+PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint types prove bench kafka lock clean

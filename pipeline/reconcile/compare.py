@@ -64,8 +64,7 @@ def slot_differences(
         if must != has:
             yield Difference(key.shard, key.slot_ms, what, ledger=must, clickhouse=has)
     if found.through > entry.through:
-        numbers = {"ledger": entry.through, "clickhouse": found.through}
-        yield Difference(key.shard, key.slot_ms, "last offset", **numbers)
+        yield Difference(key.shard, key.slot_ms, "last offset", entry.through, found.through)
     told = entry.counted + entry.duplicates + entry.refused
     if entry.rows != told:
         yield Difference(key.shard, key.slot_ms, "rows", ledger=told, log=entry.rows)

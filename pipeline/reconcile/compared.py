@@ -52,7 +52,10 @@ class CellSums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A number that is not what it must be: what the ledger, ClickHouse and the log say of it."""
+    """A number that is not what it must be: what the ledger, ClickHouse and the log say of it.
+
+    With a `grain` it is of hours or days, and of the whole day that begins at `slot_ms`.
+    """
 
     shard: int
     slot_ms: int
@@ -60,12 +63,15 @@ class Difference:
     ledger: int | None = None
     clickhouse: int | None = None
     log: int | None = None
+    grain: str | None = None
 
     def text(self) -> str:
         """For people, in one line."""
         said = {"ledger": self.ledger, "ClickHouse": self.clickhouse, "log": self.log}
         numbers = ", ".join(f"{who} {said[who]}" for who in said if said[who] is not None)
-        return f"shard {self.shard}, slot {rfc3339(self.slot_ms)}, {self.what}: {numbers}"
+        at = rfc3339(self.slot_ms)
+        place = f"slot {at}," if self.grain is None else f"day {at[:10]}, {self.grain}"
+        return f"shard {self.shard}, {place} {self.what}: {numbers}"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.reconcile.log_slots import log_differences, read_log
 from pipeline.reconcile.reconcile import Spanned, by_day, is_gone
+from pipeline.writes.cell_rows import incarnation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +32,10 @@ class LogReading:
         self.ledger = self._ledger()
         starts = places.first_since(sorted(self.ledger), self._since_ms)
         self.ranges = {
-            shard: (starts[shard], max(entry.through for entry in entries.values()) + 1)
+            shard: (
+                max(starts[shard], self._begin(shard)),
+                max(entry.through for entry in entries.values()) + 1,
+            )
             for shard, entries in self.ledger.items()
             if shard in starts and entries
         }
@@ -70,6 +74,12 @@ class LogReading:
                 if newest.get(key.shard) == key.owner:
                     found[key.shard][key.slot_ms] = entry
         return found
+
+    def _begin(self, shard: int) -> int:
+        """Where an incarnation began: what the log has before was counted by those before it."""
+        if not incarnation_of(self._scope.newest()[shard].replica):
+            return 0
+        return min(entry.first for entry in self.ledger[shard].values())
 
     def _slots_ms(self) -> Mapping[int, int]:
         """The slot in which the first record of each shard is, as its ledger has it."""

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 
 from pipeline.cells import SLOT_MS
 from pipeline.reconcile.compare import chain, compared_slots, slot_differences, unowned
-from pipeline.reconcile.compared import Difference, Reconciled, SlotOf
-from pipeline.reconcile.kept import DAY_MS, kept_since_ms
+from pipeline.reconcile.compared import Difference, Owner, Reconciled, SlotOf
+from pipeline.reconcile.grains import (
+    GRAINS,
+    GrainSums,
+    day_ledgers,
+    grain_differences,
+    is_settled,
+    strangers,
+)
+from pipeline.reconcile.kept import DAY_MS, kept_since_ms, logs_ms
 from pipeline.writes.cell_rows import incarnation_of
 
 if TYPE_CHECKING:
@@ -22,9 +30,10 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.ledger import Entry
-    from pipeline.reconcile.compared import Flushed, Owner
+    from pipeline.reconcile.compared import CellSums, Flushed
     from pipeline.reconcile.log_places import Places
     from pipeline.reconcile.stored import Stored
+    from pipeline.rollup.retention import Grain
 
 AGAINST_LEDGER = "ledger"
 
@@ -36,13 +45,16 @@ Span = tuple[int, int]
 class Scope:
     """What there is to compare: owners, and the slots from which on minutes are complete.
 
-    `begins` has the first offset of each shard that the log has of these slots.
+    `begins` has the first offset that the log has of these slots, of each shard that was counted
+    from one log: what is in the log before a later incarnation was counted by those before it.
+    `rolled_since_ms` tells from when on a coarser grain is complete where it is rolled up.
     """
 
     flushed: Mapping[Owner, Flushed]
     since_ms: int
     until_ms: int
     begins: Mapping[int, int] = field(default_factory=dict)
+    rolled_since_ms: Mapping[Grain, int] = field(default_factory=dict)
 
     def newest(self) -> dict[int, Owner]:
         """Who counts each shard now: the greatest incarnation."""
@@ -56,6 +68,12 @@ class Scope:
             (max(day_ms, self.since_ms), min(day_ms + DAY_MS, self.until_ms))
             for day_ms in range(first, self.until_ms, DAY_MS)
         ]
+
+    def is_over(self, span: Span) -> bool:
+        """Whether a span is a whole day that is over in every shard, so that it cannot change."""
+        start_ms, end_ms = span
+        is_whole = start_ms % DAY_MS == 0 and end_ms == start_ms + DAY_MS
+        return is_whole and end_ms <= min(logs_ms(self.flushed).values(), default=0)
 
 
 @dataclass(slots=True)
@@ -78,14 +96,15 @@ class Reconciler:
     def scope(self) -> Scope:
         """What there is to compare now."""
         flushed = self._stored.flushed()
-        logs_ms = [one.log_ms for one in flushed.values() if one.log_ms > 0]
-        aged_ms = min([*logs_ms, self._clock.now_ms()])
-        since_ms = max(
-            kept_since_ms(self._stored.retention(), aged_ms), self._stored.counts_from_ms()
-        )
-        until_ms = max(logs_ms, default=0) // SLOT_MS * SLOT_MS + SLOT_MS
+        reached_ms = logs_ms(flushed).values()
+        aged_ms = min([*reached_ms, self._clock.now_ms()])
+        kept = self._stored.retention()
+        since_ms = max(kept_since_ms(kept, aged_ms), self._stored.counts_from_ms())
+        until_ms = max(reached_ms, default=0) // SLOT_MS * SLOT_MS + SLOT_MS
         scope = Scope(flushed, since_ms, until_ms)
-        scope.begins = self._places.first_since(sorted(scope.newest()), since_ms)
+        scope.rolled_since_ms = {grain: kept_since_ms(kept, aged_ms, grain) for grain in GRAINS}
+        of_one_log = [at for at, one in scope.newest().items() if not incarnation_of(one.replica)]
+        scope.begins = self._places.first_since(sorted(of_one_log), since_ms)
         return scope
 
     def spans(self, scope: Scope, spans: Iterable[Span]) -> Reconciled:
@@ -115,14 +134,48 @@ class Reconciler:
         entries = self._stored.entries(*span)
         cells = self._stored.cells(*span)
         found, newest = Spanned(), scope.newest()
+        agreeing: list[SlotOf] = []
         for key in compared_slots(scope.flushed, entries, cells):
-            found.differences += slot_differences(key, entries.get(key), cells.get(key))
+            differences = list(slot_differences(key, entries.get(key), cells.get(key)))
+            found.differences += differences
+            agreeing += [] if differences else [key]
             if key in entries and newest[key.shard] == key.owner:
                 through = found.through.get(key.shard, -1)
                 found.through[key.shard] = max(through, entries[key].through)
         found.differences += unowned(scope.flushed, cells)
         found.differences += self._chains(scope, span, entries)
+        if scope.is_over(span):
+            ledgers = day_ledgers(scope.flushed, entries, cells, agreeing)
+            found.differences += self._coarser(scope, span[0], ledgers, cells)
         return found
+
+    def _coarser(
+        self,
+        scope: Scope,
+        day_ms: int,
+        ledgers: Mapping[Owner, list[Entry]],
+        cells: Mapping[SlotOf, CellSums],
+    ) -> Iterator[Difference]:
+        """Where hours or days are not what the ledger of a day adds up to.
+
+        Views are asked only where what is rolled up does not settle it: they group by cell.
+        """
+        day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
+        rolled_up_ms = self._stored.rolled_up_ms()
+        over = {owner for owner, at_ms in rolled_up_ms.items() if at_ms >= day_ms + DAY_MS}
+        final = frozenset(one for one in ledgers if _named(one) in over)
+        rolled = {grain: self._stored.rolled(grain, day) for grain in GRAINS}
+        if all(is_settled(rolled[grain], ledgers, scope.flushed) for grain in GRAINS):
+            return
+        for grain in GRAINS:
+            sums = GrainSums(
+                grain,
+                self._stored.merged(grain, day),
+                rolled[grain],
+                final if day_ms >= scope.rolled_since_ms[grain] else frozenset(),
+            )
+            yield from grain_differences(day_ms, sums, ledgers)
+            yield from strangers(day_ms, sums, scope.flushed, cells)
 
     def _chains(
         self, scope: Scope, span: Span, entries: Mapping[SlotOf, Entry]
@@ -172,6 +225,11 @@ def by_day(
 def is_gone(day: date, scope: Scope) -> bool:
     """Whether nothing of a day can be compared any more."""
     return day_ms(day) + DAY_MS <= scope.since_ms
+
+
+def _named(owner: Owner) -> Owner:
+    """As rollups know it: whatever its incarnation."""
+    return Owner(owner.replica.partition("~")[0], owner.shard)
 
 
 def day_ms(day: date) -> int:

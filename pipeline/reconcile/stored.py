@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -11,6 +12,7 @@ from pipeline.control.kept import parse_retention
 from pipeline.errors import TryAgainError
 from pipeline.ledger import Entry
 from pipeline.reconcile.compared import CellSums, Flushed, Owner, SlotOf
+from pipeline.reconcile.grains import DaySums
 from pipeline.writes.ledger_rows import NUMBERS
 from schemas.families import Families
 
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from clickhouse_connect.driver import Client
+
+    from pipeline.rollup.retention import Grain
+
+SHARE_ROWS = 4_000_000
+"""About so many cells of a day are grouped at once, so that memory and time are bounded."""
 
 _SPAN = (
     "build = {build:UInt32} AND slot >= toDateTime({start_s:UInt32}, 'UTC') "
@@ -43,6 +50,20 @@ _CELLS = (
     f"SELECT replica, shard, {_SLOT_MS}, sum(toInt128(p)), sum(toInt128(n)), "  # noqa: S608 - constants
     f"sum(toInt128(duplicates)), max(through) FROM tally.cells_1m FINAL WHERE {_SPAN} "
     "GROUP BY replica, shard, slot SETTINGS do_not_merge_across_partitions_select_final = 1"
+)
+_DAY_SUMS = (
+    "SELECT replica, shard, sum(p), sum(n), sum(duplicates) FROM tally.{table} "
+    "WHERE build = {{build:UInt32}} AND slot_day = {{day:Date}} "
+    "AND cityHash64(counter) % {{parts:UInt32}} = {{part:UInt32}} GROUP BY replica, shard "
+    "SETTINGS do_not_merge_across_partitions_select_final = 1"
+)
+_DAY_ROWS = (
+    "SELECT sum(rows) FROM system.parts WHERE database = 'tally' AND table = 'cells_1m' AND active "
+    "AND partition = {partition:String}"
+)
+_ROLLED_UP = (
+    "SELECT replica, shard, toUnixTimestamp64Milli(max(log_time)) FROM tally.rolled_shards "
+    "WHERE build = {build:UInt32} GROUP BY replica, shard"
 )
 _RETENTION = (
     "SELECT toUnixTimestamp64Milli(applied_at), document FROM tally.retention "
@@ -104,6 +125,24 @@ class Stored:
             for replica, shard, slot_ms, *sums in self._rows(_CELLS, _span(start_ms, end_ms))
         }
 
+    def rolled_up_ms(self) -> dict[Owner, int]:
+        """Up to which log time shards are rolled up for good, under the replica's name alone.
+
+        To be read before what is rolled up.
+        """
+        rows = self._rows(_ROLLED_UP)
+        return {Owner(str(replica), int(shard)): int(at_ms) for replica, shard, at_ms in rows}
+
+    def merged(self, grain: Grain, day: date) -> dict[Owner, DaySums]:
+        """What a day of log time adds up to in a grain, as views answer it."""
+        partition = f"({self._build},'{day.isoformat()}')"
+        [(rows,)] = self._rows(_DAY_ROWS, {"partition": partition})
+        return self._day_sums(f"merged_{grain}", day, 1 + int(rows) // SHARE_ROWS)
+
+    def rolled(self, grain: Grain, day: date) -> dict[Owner, DaySums]:
+        """What is rolled up of a day of log time in a grain."""
+        return self._day_sums(f"cells_{grain} FINAL", day, 1)
+
     def retention(self) -> list[tuple[int, Families]]:
         """Every retention that held, with the time since which, oldest first.
 
@@ -139,6 +178,16 @@ class Stored:
             self._client.insert(_RESULTS, rows, column_names=_RESULT)
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(f"ClickHouse did not take what was compared: {error}") from error
+
+    def _day_sums(self, table: str, day: date, parts: int) -> dict[Owner, DaySums]:
+        found: dict[Owner, DaySums] = {}
+        for part in range(parts):
+            asked = {"day": day, "part": part, "parts": parts}
+            for replica, shard, *sums in self._rows(_DAY_SUMS.format(table=table), asked):
+                owner = Owner(str(replica), int(shard))
+                before = found.get(owner, (0, 0, 0))
+                found[owner] = DaySums(*map(add, before, map(int, sums)))
+        return found
 
     def _rows(self, query: str, asked: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         try:

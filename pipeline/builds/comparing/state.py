@@ -183,9 +183,17 @@ class Asking:
     def _kept(self, build: int, positions: Positions) -> Kept:
         asked = {"build": build}
         return Kept(
-            least_ms=min((position.log_ms for position in positions.values()), default=0),
+            least_ms=_least_ms(positions),
             final=frozenset((grain, day) for grain, day in self.rows(_FINAL, asked)),
             deleted=frozenset(
                 (grain, day, text) for grain, day, text in self.rows(_DELETED, asked)
             ),
         )
+
+
+def _least_ms(positions: Positions) -> int:
+    """The log time that all shards passed; of each the furthest incarnation, others have ended."""
+    reached_ms: dict[int, int] = {}
+    for (_, shard), position in positions.items():
+        reached_ms[shard] = max(position.log_ms, reached_ms.get(shard, 0))
+    return min(reached_ms.values(), default=0)

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.builds.past import write_past
 from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
 from tests.integration.worker.stream import Stream
-from tests.kit.kafka import require_kafka
+from tests.kit.kafka import BROKERS_OF_LONG_FORMS, require_kafka
 from tests.kit.processes import Process
 from tests.kit.tally import TALLY
 
@@ -62,7 +62,7 @@ class Running:
         self.site.expect(1, FAMILY, self.stream)
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=BROKERS_OF_LONG_FORMS)
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     """Two workers that have counted the past, and a stream that goes on."""
     if request.param == "kafka":

@@ -8,6 +8,7 @@ from pipeline.builds.comparing.compare import Scope, compare, lines
 from pipeline.builds.comparing.looks import by_digest
 from pipeline.builds.comparing.reach import Reach
 from pipeline.builds.comparing.sql import Asked
+from pipeline.builds.comparing.state import Asking
 from pipeline.builds.comparing.tables import TABLES
 from pipeline.clickhouse import connect
 from pipeline.clock import SystemClock
@@ -17,8 +18,10 @@ from schemas.families import parse_families
 from tests.integration.builds import compared_builds
 from tests.integration.builds.compared_builds import (
     FRIDAY,
+    JANUARY,
     LIKES,
     MONDAY,
+    OCTOBER,
     OLD,
     ROWS,
     SHORT,
@@ -148,6 +151,16 @@ def test_what_retention_took_is_no_difference_and_what_else_is_gone_is(builds: B
         "merged_life": 1,
         "cells_life": 3,
     }
+
+
+def test_an_incarnation_that_ended_does_not_hold_the_age_back(builds: Builds) -> None:
+    asking = Asking(builds.client, builds.new, builds.new)
+    gone = asking.state().gone
+    assert ("1m", JANUARY) in gone
+    builds.run(deleted("positions", "shard = 0"))
+    builds.position(builds.new, 0, 500, at(OCTOBER))
+    builds.position(builds.new, 0, 28, at(FRIDAY, 12), replica="main~1")
+    assert asking.state().gone == gone
 
 
 def test_only_what_is_in_the_scope_is_compared(builds: Builds) -> None:

@@ -1,6 +1,7 @@
 """What was counted around the loss of a log, or of its beginning, is no difference."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from pipeline.clock import SystemClock
@@ -8,7 +9,7 @@ from pipeline.control.going_on import Flushed, after_trim, in_other_log
 from pipeline.reconcile.reconcile import Reconciler
 from pipeline.reconcile.stored import Stored
 from pipeline.shard import Shard
-from tests.integration.reconcile.site import RECORDS, SLOTS, Site
+from tests.integration.reconcile.site import DAY_MS, RECORDS, SLOTS, Site
 
 
 class Trimmed:
@@ -53,7 +54,8 @@ def test_what_is_read_again_after_a_trim_is_compared_once(site: Site) -> None:
     assert differences(site, start) != []
 
 
-def test_another_log_begins_a_ledger_of_its_own(site: Site) -> None:
+def lose_the_tail(site: Site) -> None:
+    """The sixth slot is lost in its midst; counting goes on with the seventh, in shard 0."""
     for table in ("cells_1m", "slots", "positions"):
         site.run(f"TRUNCATE TABLE tally.{table}")
     shard = Shard(0, replica="main")
@@ -62,6 +64,38 @@ def test_another_log_begins_a_ledger_of_its_own(site: Site) -> None:
     anew = in_other_log(shard, 6 * RECORDS)
     site.read(anew, len(SLOTS) * RECORDS)
     asyncio.run(site.flush([anew]))
+
+
+def test_another_log_begins_a_ledger_of_its_own(site: Site) -> None:
+    lose_the_tail(site)
     assert differences(site, 6 * RECORDS) == []
     site.run("DELETE FROM tally.slots WHERE replica = 'main~1' AND first > 400")
     assert differences(site, 6 * RECORDS) != []
+
+
+def test_a_log_that_lost_its_tail_still_has_what_was_counted_before(site: Site) -> None:
+    lose_the_tail(site)
+    assert differences(site, 0) == []
+    site.verify("--log", code=0)
+
+
+def test_what_was_counted_since_is_held_against_the_log(site: Site) -> None:
+    lose_the_tail(site)
+    site.run("ALTER TABLE tally.slots UPDATE added = added + 1 WHERE replica = 'main~1'")
+    lines = site.verify("--log").stdout.splitlines()
+    assert len([line for line in lines if ", added: " in line]) == len(SLOTS) - 6
+    site.run("ALTER TABLE tally.slots UPDATE added = added - 1 WHERE replica = 'main~1'")
+    site.run(f"DELETE FROM tally.slots WHERE replica = 'main~1' AND first = {8 * RECORDS}")
+    assert any(", first offset: " in one for one in differences(site, 0))
+
+
+def test_an_incarnation_that_ended_does_not_hold_the_age_back(site: Site) -> None:
+    site.run("TRUNCATE TABLE tally.positions")
+    for replica, days in (("main", 60), ("main~1", 0)):
+        site.run(
+            "INSERT INTO tally.positions (build, replica, shard, flushed_through, log_time) "
+            f"SELECT 1, '{replica}', 0, 5, now64(3) - INTERVAL {days} DAY"
+        )
+    scope = Reconciler(Stored(site.client, 1), Trimmed(0), 1, SystemClock()).scope()
+    # Minutes are kept for seven days.
+    assert scope.since_ms >= time.time_ns() // 1_000_000 - 8 * DAY_MS

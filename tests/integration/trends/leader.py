@@ -105,7 +105,9 @@ def leader_on(door: ClickHouse, folder: Path) -> Iterator[Leader]:
         topics.ensure_topics(log.bootstrap, 1, SHARDS)
         empty_tables(client)
         url = f"http://{door.host}:{door.port}"
-        made = Leader(Site(client), Settings(kafka=log.bootstrap, clickhouse=url, config=None))
+        made = Leader(
+            Site(client), Settings(kafka=log.bootstrap, clickhouse=url, build=1, config=None)
+        )
         made.count({W_S - age * MINUTE_S: USUAL for age in range(STEADY_MINUTES)})
         made.over(W_S)
         yield made

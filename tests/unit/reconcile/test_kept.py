@@ -1,6 +1,7 @@
 """From when on minutes are complete."""
 
-from pipeline.reconcile.kept import kept_since_ms
+from pipeline.reconcile.compared import Flushed, Owner
+from pipeline.reconcile.kept import kept_since_ms, logs_ms
 from pipeline.reconcile.leaders_pass import next_turn, spans_to_compare
 from pipeline.reconcile.reconcile import Scope
 from schemas.families import Families
@@ -32,6 +33,23 @@ def test_a_longer_retention_does_not_bring_back_what_a_shorter_one_dropped() -> 
 
 def test_a_shorter_retention_counts_at_once() -> None:
     assert kept_since_ms([(0, kept(30)), (999 * DAY, kept(3))], NOW) == 997 * DAY
+
+
+def test_a_grain_that_is_kept_shorter_than_minutes_is_complete_for_less_long() -> None:
+    families = Families.model_validate({"default": {"retention": {"1h": "3d", "1d": "forever"}}})
+    assert kept_since_ms([(0, families)], NOW) == 993 * DAY
+    assert kept_since_ms([(0, families)], NOW, "1h") == 997 * DAY
+    assert kept_since_ms([(0, families)], NOW, "1d") == 0
+
+
+def test_a_shard_is_as_far_as_its_furthest_incarnation() -> None:
+    flushed = {
+        Owner("main", 0): Flushed(500, 3 * DAY),
+        Owner("main~1", 0): Flushed(7, 9 * DAY),
+        Owner("main", 1): Flushed(20, 8 * DAY),
+        Owner("main", 2): Flushed(-1, 0),
+    }
+    assert logs_ms(flushed) == {0: 9 * DAY, 1: 8 * DAY}
 
 
 def test_a_pass_takes_what_is_new_and_one_day_in_turn() -> None:
