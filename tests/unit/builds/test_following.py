@@ -10,7 +10,7 @@ from pipeline.builds import following
 from pipeline.builds.following import HANDOVER_KEY, WAIT_MS, Following, Handover, handovers_in
 from pipeline.bulk import Fetch, cut_after
 from pipeline.errors import TryAgainError
-from schemas.records import Records
+from schemas.records import Headers, Records
 from tests.kit.clocks import ManualClock
 
 
@@ -36,7 +36,7 @@ def records(keys: list[bytes | None], start: int = 10) -> Records:
     count = len(keys)
     offsets = np.arange(start, start + 2 * count, 2)
     values: list[bytes | None] = [b'{"build": 2}'] * count
-    headers = [HANDED_OVER if key == HANDOVER_KEY else () for key in keys]
+    headers: list[Headers] = [HANDED_OVER if key == HANDOVER_KEY else () for key in keys]
     return Records(0, offsets, offsets * 1000, keys, values, headers)
 
 
