@@ -27,17 +27,23 @@ if TYPE_CHECKING:
 HEARTBEAT_KIND = "heartbeat"
 """The value of the header `tally-kind` of a heartbeat: it moves log time, and tells freshness."""
 
+FLUSH_KIND = "flush"
+"""The value of the header `tally-kind` of a request to flush: somebody waits for a live read. It
+changes no count."""
+
 FEW_ROWS = 100
 """Up to so many rows are counted one by one: columns have a fixed cost per fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absorbed:
-    """What came of a fetch, beside the cells: rows counted, what was refused, heartbeats' times."""
+    """What came of a fetch, beside the cells: rows counted, what was refused, heartbeats' times,
+    and whether somebody asked for a flush."""
 
     rows: int
     dead_letters: list[DeadLetter]
     heartbeats_ms: list[int]
+    flush_asked: bool
 
 
 def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
@@ -82,6 +88,7 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
         columns.num_rows,
         [one for one in letters if one.timestamp_ms >= shard.counts_from_ms],
         [one.timestamp_ms for one in control if one.kind == HEARTBEAT_KIND],
+        any(one.kind == FLUSH_KIND for one in control),
     )
 
 

@@ -20,6 +20,10 @@ class OperatorError(TallyError):
     """Somebody must act (a taken port, a changed migration): retrying cannot help."""
 
 
+class NothingThereError(OperatorError):
+    """What was asked for does not exist, such as a family that nobody ever counted."""
+
+
 class ShardRefusedError(OperatorError):
     """A worker will not count a shard on, because its counts would be wrong."""
 

@@ -53,5 +53,7 @@ class Worker:
         if self._following.is_live():
             # Of a replay they would tell how old the log is.
             owned.heartbeats_ms.extend(absorbed.heartbeats_ms)
+            if absorbed.flush_asked:
+                self._room.hurry()
         self._room.take(absorbed.rows)
         await self._room.wait()

@@ -10,7 +10,7 @@ import typer
 
 from pipeline.cli.adjusting import Adjusting
 from pipeline.cli.count import WAIT_S, GrainOption
-from pipeline.cli.times import moment
+from pipeline.cli.times import moment_ms
 from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def draft(
             "by": by,
             "region": region,
             "grain": grain.value if grain else None,
-            "window": None if window is None else round(moment(window).timestamp() * 1000),
+            "window": None if window is None else moment_ms(window),
             "who": who or user(),
             "why": why,
             "id": id_ or uuid4().hex,

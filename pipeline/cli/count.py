@@ -7,7 +7,7 @@ import typer
 
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
-from pipeline.cli.times import duration_ms, moment
+from pipeline.cli.times import asked_span
 from pipeline.clock import SystemClock
 from pipeline.errors import BadInputError, TryAgainError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pipeline.producer.receipts import Places
     from pipeline.reads.counts import CountAnswer
     from pipeline.reads.reads import Reads
-    from pipeline.reads.spans import Span
 
 
 WAIT_S = 10.0
@@ -122,23 +121,6 @@ def _wait_until_counted(reads: "Reads", places: "Places", wait_s: float) -> None
             f"not counted within {wait_s:g} s: {receipts.told(behind) or 'until just now'}; "
             "ask again later, and see tally status"
         )
-
-
-def asked_span(
-    last: str | None, since: str | None, until: str | None, now_ms: int
-) -> "Span | None":
-    """The time asked for, None for all of it. Wrong usage if it is no time, or asked for twice."""
-    from pipeline.reads.spans import Span  # noqa: PLC0415 - brings pydantic
-
-    if last is not None and since is not None:
-        raise typer.BadParameter("give --last or --since, not both")
-    since_ms = round(moment(since).timestamp() * 1000) if since is not None else None
-    until_ms = round(moment(until).timestamp() * 1000) if until is not None else None
-    if last is not None:
-        since_ms = now_ms - duration_ms(last)
-    if since_ms is not None and until_ms is not None and until_ms <= since_ms:
-        raise typer.BadParameter("the time asked for ends before it begins")
-    return Span.of(since_ms, until_ms)
 
 
 def _print(answer: "CountAnswer") -> None:

@@ -7,7 +7,7 @@ import typer
 from pipeline.cli.letters_again import LETTERS_MAX, insert_letters, retry_letters
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
-from pipeline.cli.times import duration_ms, moment
+from pipeline.cli.times import duration_ms, moment_ms
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _since_ms(since: str | None, last: str | None) -> int | None:
     if since is not None and last is not None:
         raise typer.BadParameter("give --last or --since, not both")
     if since is not None:
-        return round(moment(since).timestamp() * 1000)
+        return moment_ms(since)
     return None if last is None else SystemClock().now_ms() - duration_ms(last)
 
 

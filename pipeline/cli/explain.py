@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.count import GrainOption, asked_span
+from pipeline.cli.count import GrainOption
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
-from pipeline.cli.times import moment
+from pipeline.cli.times import asked_span, moment_ms
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _window(text: str, by: GrainOption) -> "Span":
     from pipeline.reads.spans import Span, window_of  # noqa: PLC0415 - brings pydantic
     from schemas.rules import GRAIN_MS  # noqa: PLC0415 - brings pydantic
 
-    since_ms = window_of(round(moment(text).timestamp() * 1000), by.value)
+    since_ms = window_of(moment_ms(text), by.value)
     return Span.of(since_ms, since_ms + GRAIN_MS[by.value]) or Span()
 
 

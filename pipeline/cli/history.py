@@ -7,7 +7,7 @@ import typer
 from pipeline.cli.adjusting import connected
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
-from pipeline.cli.times import moment
+from pipeline.cli.times import moment_ms
 
 if TYPE_CHECKING:
     from pipeline.adjustments.history import Entry
@@ -32,7 +32,7 @@ def history(
     """
     from pipeline.adjustments.history import history as ask  # noqa: PLC0415 - brings the client
 
-    since_ms = None if since is None else round(moment(since).timestamp() * 1000)
+    since_ms = None if since is None else moment_ms(since)
     _, reads = connected()
     # One more than is shown tells whether there are more.
     entries = ask(reads, counter, family=family, since_ms=since_ms, limit=limit + 1)

@@ -8,7 +8,7 @@ import typer
 
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import printable, write_line
-from pipeline.cli.times import moment
+from pipeline.cli.times import moment_ms
 from pipeline.clock import SystemClock
 from pipeline.interrupts import Interrupts
 
@@ -214,9 +214,7 @@ def _scope(
 ) -> "Scope":
     from pipeline.builds.comparing.compare import Scope  # noqa: PLC0415 - brings the client
 
-    since_ms, until_ms = (
-        None if text is None else round(moment(text).timestamp() * 1000) for text in (since, until)
-    )
+    since_ms, until_ms = (None if text is None else moment_ms(text) for text in (since, until))
     return Scope(family, counter, since_ms, until_ms)
 
 

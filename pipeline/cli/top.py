@@ -9,7 +9,7 @@ from pipeline.cli.board import BoardRow
 from pipeline.cli.count import GrainOption
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import write_line
-from pipeline.cli.times import duration_ms, moment
+from pipeline.cli.times import duration_ms, moment_ms
 from pipeline.cli.watch import EVERY_S, Frame, WatchCommand, frame_lines, signs_of, watch
 from pipeline.clock import Clock, SystemClock
 
@@ -131,7 +131,7 @@ def asked_period(window: GrainOption | None, at: str | None, last: str | None) -
         return Period() if last is None else Period(last_ms=duration_ms(last))
     if last is not None:
         raise typer.BadParameter("give --window or --last, not both")
-    at_ms = None if at is None else round(moment(at).timestamp() * 1000)
+    at_ms = None if at is None else moment_ms(at)
     return Period(grain=window.value, at_ms=at_ms)
 
 

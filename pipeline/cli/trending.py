@@ -9,7 +9,7 @@ import typer
 
 from pipeline.cli.board import BoardRow
 from pipeline.cli.output import console, print_json
-from pipeline.cli.times import moment
+from pipeline.cli.times import moment_ms
 from pipeline.cli.top import (
     Asking,
     FamilyArgument,
@@ -71,7 +71,7 @@ def trending(
     check_usage(family, watch_s, json)
     if now and at is not None:
         raise typer.BadParameter("give --now or --at, not both")
-    at_ms = None if at is None else round(moment(at).timestamp() * 1000)
+    at_ms = None if at is None else moment_ms(at)
     asking = Asking()
 
     def ask() -> "TrendingAnswer":

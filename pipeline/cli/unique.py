@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.count import GrainOption, asked_span
+from pipeline.cli.count import GrainOption
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
+from pipeline.cli.times import asked_span
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.output import console, print_json
-from pipeline.cli.times import moment
+from pipeline.cli.times import moment_ms
 from pipeline.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def verify(
 
     if since is not None and not log:
         raise typer.BadParameter("--since goes with --log")
-    since_ms = 0 if since is None else round(moment(since).timestamp() * 1000)
+    since_ms = 0 if since is None else moment_ms(since)
     on_progress = _progress() if log else None
     found = compare(load_settings(), SystemClock(), since_ms=since_ms, on_progress=on_progress)
     if json:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.caps import spill_counter
-from pipeline.errors import OperatorError
 from pipeline.reads import sketched, spans
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
@@ -30,13 +29,26 @@ ROLLUPS_MISSED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """What is asked of counters. No span is all time, no region is all of them."""
+
+    by: Grain | None = None
+    span: spans.Span | None = None
+    region: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a counter. No span is all time, no region is all of them."""
+    """What is asked of one counter, as a Scope."""
 
     counter: str
     by: Grain | None = None
     span: spans.Span | None = None
     region: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.by, self.span, self.region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,61 +107,93 @@ def default_mode(families: Families, counter: str) -> Mode:
 
 
 def count(reads: Reads, question: Question, mode: Mode, rollup_interval_ms: int) -> CountAnswer:
-    """The answer in a mode, or in `exact` where rolled-up windows cannot give it.
+    """The answer of one counter, as `count_many`."""
+    counter = question.counter
+    return count_many(reads, [counter], question.scope, mode, rollup_interval_ms)[counter]
 
-    Blocks; raises TryAgainError when ClickHouse is away, OperatorError for a mode there is not.
+
+def count_many(
+    reads: Reads,
+    counters: Sequence[str],
+    scope: Scope,
+    mode: Mode,
+    rollup_interval_ms: int,
+    positions: Sequence[FlushedShard] | None = None,
+) -> dict[str, CountAnswer]:
+    """The answers in a mode, or in `exact` where rolled-up windows cannot give them.
+
+    `live` is exact: whoever wants it has asked the owners to flush before. So is what `positions`
+    are for, which were read before. A few queries answer all counters. Blocks; raises
+    TryAgainError when ClickHouse is away.
     """
-    if mode == "live":
-        raise OperatorError("live is not available yet in this version; ask with --mode exact")
     # Positions come first: whatever is read after them holds at least that much.
-    positions = reads.positions()
+    positions = reads.positions() if positions is None else positions
     sure_ms = spans.sure_since(reads.now_ms(), (shard.log_ms for shard in positions))
-    plan = spans.plan(question.span, question.by, sure_ms)
+    plan = spans.plan(scope.span, scope.by, sure_ms)
     if mode == "cached" and any(piece.grain == "1m" for piece in plan.pieces):
         mode = "exact"
-    rolled_up = _rolled_up(reads, positions) if mode == "cached" else None
-    counter = question.counter
-    spills = {spill_counter(counter.partition(":")[0]), spill_counter("")} - {counter}
+    cached = mode == "cached"
+    rolled_up = _rolled_up(reads, positions) if cached else None
+    spills = {spill_counter(_family(counter)) for counter in counters} | {spill_counter("")}
+    spills -= {*counters}
     sums = read_sums(
-        reads, plan, [counter, *spills], cached=mode == "cached", region=question.region
+        reads,
+        plan,
+        [*counters, *sorted(spills)],
+        cached=cached,
+        region=scope.region,
+        everywhere=sorted(spills),
     )
-    own = sums.get((counter,), Sums())
-    estimated = _estimated(reads, question, plan, cached=mode == "cached")
-    p, n, _ = _total(own, question)
-    net = p - n + own.adjusted.of(question.span)[1]
-    spilled = {name: _total(found, question) for (name,), found in sums.items() if name in spills}
+    estimated = _estimated(reads, counters, scope, plan, cached=cached)
     known = (
         as_of(positions, reads.now_ms())
         if rolled_up is None
         else oldest(rolled_up, reads.now_ms(), _complete_within_ms(rollup_interval_ms))
     )
-    answer = CountAnswer(
-        counter=counter,
-        total=max(net, 0),
-        net=net,
-        windows=_windows(own, question),
-        mode=mode,
-        as_of=known.text,
-        staleness_ms=known.staleness_ms,
-        complete=known.complete,
-        spilled_to=reads.spill_of(counter, {name: v[0] + v[1] for name, v in spilled.items()}),
-        remarks=[
-            *_remarks(reads, plan, counter, own, estimated),
-            *own.adjusted.remarks(question.by, question.span),
-        ],
-    )
-    return answer if estimated is None else _with_estimate(answer, estimated)
+    spilled = {name: _total(found, scope) for (name,), found in sums.items() if name in spills}
+    amounts = {name: p + n for name, (p, n, _) in spilled.items()}
+    answers = {}
+    for counter in counters:
+        own = sums.get((counter,), Sums())
+        p, n, _ = _total(own, scope)
+        net = p - n + own.adjusted.of(scope.span)[1]
+        answer = CountAnswer(
+            counter=counter,
+            total=max(net, 0),
+            net=net,
+            windows=_windows(own, scope),
+            mode=mode,
+            as_of=known.text,
+            staleness_ms=known.staleness_ms,
+            complete=known.complete,
+            spilled_to=reads.spill_of(counter, amounts),
+            remarks=[
+                *_remarks(reads, plan, counter, own, estimated.get(counter)),
+                *own.adjusted.remarks(scope.by, scope.span),
+            ],
+        )
+        estimate = estimated.get(counter)
+        answers[counter] = answer if estimate is None else _with_estimate(answer, estimate)
+    return answers
+
+
+def _family(counter: str) -> str:
+    return counter.partition(":")[0]
 
 
 def _estimated(
-    reads: Reads, question: Question, plan: spans.Plan, *, cached: bool
-) -> Estimated | None:
-    """What sketches know of it; the counter that stands for the rest has cells alone."""
-    counter = question.counter
-    if counter == spill_counter(counter.partition(":")[0]):
-        return None
-    found = sketched.estimates(reads, [counter], plan, cached=cached, region=question.region)
-    return found.get(counter)
+    reads: Reads, counters: Sequence[str], scope: Scope, plan: spans.Plan, *, cached: bool
+) -> dict[str, Estimated]:
+    """What sketches know of them; the counter that stands for the rest has cells alone."""
+    families: dict[str, list[str]] = {}
+    for counter in counters:
+        if counter != spill_counter(_family(counter)):
+            families.setdefault(_family(counter), []).append(counter)
+    found: dict[str, Estimated] = {}
+    if families and sketched.are_there(reads, families, plan.span):
+        for members in families.values():
+            found |= sketched.estimates(reads, members, plan, cached=cached, region=scope.region)
+    return found
 
 
 def _with_estimate(answer: CountAnswer, estimated: Estimated) -> CountAnswer:
@@ -178,22 +222,22 @@ def _remarks(
     """About windows that are gone, of cells and of sketches, which go together with the rest."""
     counters = [counter, *(sketched.rest_of(estimated) if estimated else ())]
     coarse = own.taken.coarse | (estimated.coarse if estimated else set())
-    return remarks(plan, coarse, max(forgotten_ms(reads, plan, name) for name in counters))
+    return remarks(plan, coarse, forgotten_ms(reads, plan, counters))
 
 
-def _total(sums: Sums, question: Question) -> Values:
+def _total(sums: Sums, scope: Scope) -> Values:
     """Of all time the lifetime total is told; windows beside it may have gone."""
-    if question.span is None:
+    if scope.span is None:
         return sums.life or (0, 0, 0)
     return total(sums.taken.windows.values())
 
 
-def _windows(sums: Sums, question: Question) -> list[WindowCount]:
+def _windows(sums: Sums, scope: Scope) -> list[WindowCount]:
     """What was taken, in windows of the grain asked for; coarser ones cannot be told apart."""
-    by = question.by
+    by = scope.by
     if by is None:
         return []
-    windows = sums.adjusted.windows(by, question.span, sums.taken.coarse)
+    windows = sums.adjusted.windows(by, scope.span, sums.taken.coarse)
     for (grain, at_ms), (p, n, _) in sums.taken.windows.items():
         if (p or n) and GRAIN_MS[grain] <= GRAIN_MS[by]:
             windows[spans.window_of(at_ms, by)] += p - n

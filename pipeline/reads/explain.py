@@ -167,7 +167,7 @@ def explain(reads: Reads, counter: str, span: spans.Span | None) -> Explanation:
         dead_letters=_dead_letters(reads, counter),
         spilled_to=None if estimate else reads.spill_of(counter, spilled),
         adjustments=adjustments,
-        remarks=remarks(plan, coarse, forgotten_ms(reads, plan, counter)),
+        remarks=remarks(plan, coarse, forgotten_ms(reads, plan, [counter])),
         sketched=estimate,
     )
 

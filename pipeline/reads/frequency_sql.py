@@ -24,10 +24,11 @@ ALL = -1
 WIDTHS = (
     "SELECT DISTINCT toString(family) AS name, width FROM ("
     "SELECT family, width, min(first) AS since, max(last) AS until FROM tally.frequency_widths "
-    f"WHERE {live.ALL} AND family IN ({{family:String}}, '') GROUP BY family, width) "
+    f"WHERE {live.ALL} AND (family = '' OR family IN {{families:Array(String)}}) "
+    "GROUP BY family, width) "
     "WHERE toUnixTimestamp(since) < {until_s:UInt32} AND toUnixTimestamp(until) >= {since_s:UInt32}"
 )
-"""Which sketches there are of a family, and of those that no rule names, in a time."""
+"""Which sketches there are of some families, and of those that no rule names, in a time."""
 
 _TOUCHED = (
     "toStartOfHour(window) IN (SELECT toStartOfHour(window) FROM tally.frequency_1m "

@@ -22,7 +22,7 @@ from schemas.rules import GRAIN_MS
 from sketches.frequency import buckets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.reads.reads import Reads
     from pipeline.reads.spans import Plan
@@ -80,22 +80,32 @@ def estimates(
     return found
 
 
+def are_there(reads: Reads, families: Collection[str], span: spans.Span | None) -> bool:
+    """Whether any of the families may have sketches in a time: one query. Blocks; raises
+    TryAgainError."""
+    return bool(_widths(reads, families, span or spans.Span()))
+
+
 def sketches(reads: Reads, family: str, span: spans.Span | None) -> list[Sketch]:
     """Which sketches a family's counters may be in, in a time. Blocks; raises TryAgainError.
 
     One look at a table that has a row per family and width, which is empty where all is exact.
     """
     asked = span or spans.Span()
+    found = _widths(reads, [family], asked)
+    if family and any(name == "" for name, _ in found) and _was_named(reads, family, asked):
+        found = [one for one in found if one[0] == family]
+    return [Sketch(*one) for one in found]
+
+
+def _widths(reads: Reads, families: Collection[str], asked: spans.Span) -> list[tuple[str, int]]:
     # What came late is in the first minute of its day.
     since_s = spans.window_of(asked.since_ms, "1d") // 1000
     rows = reads.rows(
         frequency_sql.WIDTHS,
-        {"family": family, "since_s": since_s, "until_s": -(-asked.until_ms // 1000)},
+        {"families": list(families), "since_s": since_s, "until_s": -(-asked.until_ms // 1000)},
     )
-    found = sorted((str(name), int(width)) for name, width in rows)
-    if family and any(name == "" for name, _ in found) and _was_named(reads, family, asked):
-        found = [one for one in found if one[0] == family]
-    return [Sketch(*one) for one in found]
+    return sorted((str(name), int(width)) for name, width in rows)
 
 
 def open_since_s(reads: Reads) -> int:

@@ -12,7 +12,7 @@ from pipeline.reads.taking import Taken, Values, Window, take
 from pipeline.rules import EARLINESS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pipeline.reads.reads import Reads
     from pipeline.reads.spans import Plan
@@ -42,16 +42,17 @@ def read_sums(
     key: str = "counter",
     cached: bool = False,
     region: str | None = None,
+    everywhere: Collection[str] = (),
 ) -> dict[tuple[Any, ...], Sums]:
-    """The sums by `key`, columns of the cells. A region is that of the first counter only.
+    """The sums by `key`, columns of the cells; counters that are `everywhere` are of all regions.
 
     All is from one query, so that totals and windows agree. Blocks; raises TryAgainError.
     """
     parameters: dict[str, Any] = {"counters": list(counters)}
     where = ""
     if region is not None:
-        where = "WHERE region = {region:String} OR counter != {counter:String} "
-        parameters |= {"region": region, "counter": counters[0]}
+        where = "WHERE region = {region:String} OR counter IN {everywhere:Array(String)} "
+        parameters |= {"region": region, "everywhere": list(everywhere)}
     source = cell_sql.rolled_up_cells(plan.pieces) if cached else cell_sql.cells(plan.pieces)
     query = (
         "SELECT grain, toUnixTimestamp(window) AS at, sum(p), sum(n), sum(duplicates), "  # noqa: S608 - see cell_sql
@@ -87,13 +88,13 @@ def _sums(plan: Plan, rows: Sequence[Sequence[Any]]) -> dict[tuple[Any, ...], Su
     }
 
 
-def forgotten_ms(reads: Reads, plan: Plan, counter: str) -> int:
-    """Before when days of the counter are gone, all or some; 0 if none that the plan has to read.
+def forgotten_ms(reads: Reads, plan: Plan, counters: Sequence[str]) -> int:
+    """Before when days of the counters are gone, all or some; 0 if none that the plan has to read.
 
     To be asked after the sums are read, lest days go in between. Blocks; raises TryAgainError.
     """
     if plan.pieces == (LIFE,) or (plan.span and plan.span.since_ms == plan.split_ms):
         return 0
-    [(end_s,)] = reads.rows(cell_sql.FORGOTTEN, {"counters": [counter]})
+    [(end_s,)] = reads.rows(cell_sql.FORGOTTEN, {"counters": list(counters)})
     # A window may be ahead of its log time by the earliness.
     return int(end_s) * 1000 + EARLINESS_MS if end_s else 0

@@ -100,7 +100,7 @@ def top(
 ) -> TopAnswer:
     """The `k` greatest counters; those at zero or below are none.
 
-    Blocks; raises OperatorError for a family nobody counted, TryAgainError.
+    Blocks; raises NothingThereError for a family nobody counted, TryAgainError.
     """
     asked = _Asked(reads, family, period, region)
     rows = (source or asked.source).greatest(asked.scope, k)

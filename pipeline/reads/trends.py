@@ -86,7 +86,7 @@ class TrendingAnswer:
 def trending(reads: Reads, question: Question) -> TrendingAnswer:
     """What trends by one minute; its ranks are those before `kinds` and `k` choose among them.
 
-    Blocks; raises OperatorError for a family nobody counted, TryAgainError.
+    Blocks; raises NothingThereError for a family nobody counted, TryAgainError.
     """
     newest_ms(reads, question.family)
     positions = reads.positions()

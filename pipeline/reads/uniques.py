@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.caps import spill_counter
-from pipeline.errors import OperatorError
+from pipeline.errors import NothingThereError
 from pipeline.reads import spans, uniques_sql, uniting
 from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.as_of import as_of
@@ -80,7 +80,7 @@ class UniquesAnswer:
 def uniques(reads: Reads, question: Question) -> UniquesAnswer:
     """The members of all counters and windows asked for, each counted once.
 
-    Blocks; raises TryAgainError when ClickHouse is away, OperatorError where a counter's members
+    Blocks; raises TryAgainError when ClickHouse is away, NothingThereError where a counter's members
     are not counted by the rules.
     """
     # Positions come first: whatever is read after them holds at least that much.
@@ -150,7 +150,7 @@ def _check_counted(reads: Reads, unknown: Sequence[str]) -> None:
     rules = newest_rules(reads) if unknown else None
     for counter in unknown:
         if rules is not None and rules.of(counter).distinct_precision == 0:
-            raise OperatorError(
+            raise NothingThereError(
                 f"{counter}: distinct members of its family are not counted; set distinct in "
                 "tally.toml and run tally rules apply, then they are from there on"
             )

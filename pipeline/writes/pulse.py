@@ -77,6 +77,7 @@ class Pulse:
             async with self.writing, asyncio.timeout(STUCK_S) as self._deadline:
                 self._generation = self._checkpointer.generation
                 self._pace.begin()
+                self._room.begin()
                 await self._write(checkpoint=checkpoint)
             if checkpoint:
                 async with asyncio.timeout(STUCK_S):

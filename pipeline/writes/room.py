@@ -19,6 +19,10 @@ DEAD_LETTER_BYTES_MAX = 64 << 20
 """How many dead letters, or bytes of them, wait for the next checkpoint before reading does."""
 
 
+APART_S = 0.1
+"""Writes that somebody waits for begin no sooner after each other, however many ask."""
+
+
 class Room:
     """Bounds the increments that are not flushed and the dead letters that are not written.
 
@@ -42,6 +46,19 @@ class Room:
         self._freed = asyncio.Condition()
         self._wanted = asyncio.Event()
         self._waiting = 0
+        self._hurried = False
+        self._began_s = clock.monotonic_s() - APART_S
+
+    def hurry(self) -> None:
+        """Somebody waits for what is counted by now to be written. Never blocks."""
+        self._hurried = True
+        left_s = self._began_s + APART_S - self._clock.monotonic_s()
+        asyncio.get_running_loop().call_later(max(0.0, left_s), self._wake)
+
+    def begin(self) -> None:
+        """A write begins, which will hold all that is counted by now. Never blocks."""
+        self._hurried = False
+        self._began_s = self._clock.monotonic_s()
 
     def take(self, rows: int) -> None:
         """So many more increments are counted and not flushed. Never blocks."""
@@ -77,16 +94,22 @@ class Room:
             self.rows = max(0, self.rows - rows)
             if not self._is_wanted():
                 self._wanted.clear()
+            if self._hurried:
+                self.hurry()
             self._freed.notify_all()
 
     async def until_wanted(self, timeout_s: float) -> None:
-        """Return as soon as half of the room is taken, or reading waits for it, or after so long.
+        """Return as soon as half of the room is taken, or somebody waits for it, or after so long.
 
         Whoever makes room then has the other half to count into while it is at it.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._wanted.wait()
+
+    def _wake(self) -> None:
+        if self._hurried:
+            self._wanted.set()
 
     def _is_wanted(self) -> bool:
         return 2 * self.rows >= self._rows_max or self._why_full() is not None

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.cli import run
-from pipeline.cli.count import asked_span
+from pipeline.cli.times import asked_span
 from pipeline.reads.counts import default_mode
 from pipeline.reads.spans import FOREVER_MS, Span
 from schemas.families import Families, parse_families

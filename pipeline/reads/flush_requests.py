@@ -1,0 +1,89 @@
+"""Asking the owners of all shards to flush now, for reads that are to have everything."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pipeline import topics
+from pipeline.absorb import FLUSH_KIND
+from pipeline.errors import TryAgainError
+from pipeline.lanes import KIND_HEADER
+from pipeline.producer.client import Client
+from pipeline.producer.receipts import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline.clock import Clock
+
+
+class FlushRequests:
+    """Appends a request to flush to every partition of the log, and tells where. Thread-safe.
+
+    A worker that comes upon it flushes what it has counted up to there, so that whoever waits for
+    the places knows everything that was in the log before the request. A request changes no count:
+    the log stays the only thing that decides.
+    """
+
+    def __init__(self, kafka: str, clock: Clock, *, timeout_s: float = 10.0) -> None:
+        """Never blocks: it connects by itself."""
+        self._kafka = kafka
+        self._timeout_s = timeout_s
+        self._client = Client(kafka, clock, delivery_timeout_s=timeout_s)
+
+    def ask(self) -> Places:
+        """Where the requests are. Blocks until Kafka has confirmed all of them.
+
+        Raises TryAgainError when it has not in time; owners that have theirs flush all the same.
+        """
+        partitions = topics.increments_partitions(self._kafka)
+        if not partitions:
+            raise TryAgainError(f"topic {topics.INCREMENTS} does not exist; start a worker")
+        asked = _Asked(partitions)
+        for partition in range(partitions):
+            self._client.send(
+                topics.INCREMENTS,
+                partition,
+                b"",
+                {KIND_HEADER: FLUSH_KIND},
+                on_stored=asked.on_stored(partition),
+                on_unknown=asked.on_unknown,
+            )
+        return asked.wait(self._timeout_s)
+
+    def close(self) -> None:
+        """Disconnect. Blocks shortly."""
+        self._client.close()
+
+
+class _Asked:
+    """One round of requests, while Kafka's word on them comes."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._changed = threading.Condition()
+        self._places = Places()
+        self._why: str | None = None
+
+    def on_stored(self, partition: int) -> Callable[[int], None]:
+        def stored(offset: int) -> None:
+            with self._changed:
+                self._places[partition] = offset
+                self._changed.notify_all()
+
+        return stored
+
+    def on_unknown(self, why: str) -> None:
+        with self._changed:
+            self._why = why
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float) -> Places:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._why or len(self._places) == self._partitions, timeout_s
+            )
+            if len(self._places) == self._partitions:
+                return self._places
+        raise TryAgainError(f"Kafka did not confirm the requests to flush: {self._why or 'slow'}")

@@ -1,0 +1,1 @@
+"""The web API. `app.py` shows the whole of it on one screen."""

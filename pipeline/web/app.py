@@ -1,0 +1,80 @@
+"""The whole web API on one screen.
+
+    request
+      └▶ around: the path as it was sent, figures, safe headers      around.py
+          └▶ caller: who asks, what they may, how often              callers.py, pipeline/access/
+              └▶ question: parameters read and checked               questions.py, limits.py
+                  ├▶ totals: cached, exact, live                     counting.py, cache.py, batches.py
+                  ├▶ windows, uniques, top, trending                 asking.py, pipeline/reads/
+                  ├▶ increments: checked, sent, answered by receipt  timely.py, bulk.py, pipeline/producer/
+                  └▶ events: views that many follow                  hub.py
+              └▶ answer: JSON, CSV, Parquet, or one line of error    answering.py, exports.py, problems.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from fastapi import Depends, FastAPI
+
+from pipeline import __version__
+from pipeline.web import (
+    documents,
+    route_counters,
+    route_events,
+    route_families,
+    route_increments,
+    route_operations,
+)
+from pipeline.web.around import Around
+from pipeline.web.callers import SHOWN_IN_DOCS
+from pipeline.web.problems import tell_problems
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pipeline.web.services import Services
+
+REFUSALS = {
+    401: "no token, or one that does not hold",
+    403: "the token is not for this family",
+    404: "nothing of this was ever counted",
+    412: "what `after` stands for is not counted yet",
+    413: "too large",
+    422: "the request makes no sense; `error` says why",
+    429: "the token's rate is used up",
+    503: "a server behind is away; ask again later",
+    504: "the log did not confirm in time: it may have it or not",
+}
+
+
+def build_app(services: Services) -> FastAPI:
+    """The app; nothing connects before it is started."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with services.running():
+            yield
+
+    app = FastAPI(
+        title="Tally",
+        version=__version__,
+        summary="Counts of what happens too often for one row.",
+        lifespan=lifespan,
+        redoc_url=None,
+        dependencies=[Depends(SHOWN_IN_DOCS)] if services.access is not None else [],
+        responses={
+            code: {"model": documents.Problem, "description": text}
+            for code, text in REFUSALS.items()
+        },
+    )
+    app.state.services = services
+    app.add_middleware(Around, meter=services.metrics, clock=services.clock)
+    tell_problems(app)
+    app.include_router(route_operations.router)
+    app.include_router(route_events.router)
+    app.include_router(route_families.router)
+    app.include_router(route_increments.router)
+    app.include_router(route_counters.router)  # Last: a counter's path takes whatever is left.
+    return app

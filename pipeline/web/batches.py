@@ -1,0 +1,76 @@
+"""Questions about many keys at once: those that come while one is being asked go together.
+
+The more is asked, the larger the batches, and the number of queries stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+Key = TypeVar("Key", bound="Hashable")
+Value = TypeVar("Value")
+
+BATCH_MAX = 500
+"""How many keys are asked for at once."""
+
+LANES = 2
+"""How many batches are asked for at a time."""
+
+
+class Batches(Generic[Key, Value]):
+    """Asks `load` for keys. Owned by one event loop.
+
+    A key that is asked for again while it waits is asked for once. What `load` raises is raised to
+    all whose keys were in the batch.
+    """
+
+    def __init__(self, load: Callable[[Sequence[Key]], Awaitable[dict[Key, Value]]]) -> None:
+        self._load = load
+        self._waiting: dict[Key, asyncio.Future[Value]] = {}
+        self._running: dict[Key, asyncio.Future[Value]] = {}
+        self._lanes: set[asyncio.Task[None]] = set()
+
+    async def fresh(self, key: Key) -> Value:
+        """The value by a question that begins after this call."""
+        future = self._waiting.get(key)
+        if future is None:
+            future = self._waiting[key] = asyncio.get_running_loop().create_future()
+            # Retrieved, so that an error nobody waits for any more is not complained about.
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if len(self._lanes) < LANES:
+                lane = asyncio.create_task(self._run())
+                self._lanes.add(lane)
+                lane.add_done_callback(self._lanes.discard)
+        return await asyncio.shield(future)
+
+    async def shared(self, key: Key) -> Value:
+        """The value, also by a question that is under way already."""
+        running = self._running.get(key)
+        return await (asyncio.shield(running) if running is not None else self.fresh(key))
+
+    async def _run(self) -> None:
+        """One lane: ask as long as something waits."""
+        while self._waiting:
+            keys = list(self._waiting)[:BATCH_MAX]
+            batch = {key: self._waiting.pop(key) for key in keys}
+            self._running |= batch
+            try:
+                values = await self._load(keys)
+            except BaseException as error:
+                for future in batch.values():
+                    if not future.done():
+                        future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                for key, future in batch.items():
+                    if not future.done():
+                        future.set_result(values[key])
+            finally:
+                for key, future in batch.items():
+                    if self._running.get(key) is future:
+                        del self._running[key]

@@ -1,0 +1,50 @@
+"""Who asks, and what they may: a dependency of every route."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
+
+from pipeline.access.errors import BadTokenError, NoTokenError, TooFastError
+from pipeline.access.grant import ALL, Grant, Rights
+from pipeline.metrics.definitions import web as metric
+
+EVERYBODY = Grant("everybody", Rights(admin=frozenset({ALL})))
+"""Without tokens: only whoever reaches the loopback address can ask, and may do everything."""
+
+_SCHEME = "bearer "
+
+
+async def caller(request: Request) -> Grant:
+    """What the sender of this request may do; one request is taken off its rate.
+
+    Raises NoTokenError, BadTokenError, TooFastError.
+    """
+    services = request.app.state.services
+    if services.access is None:
+        return EVERYBODY
+    header = request.headers.get("authorization", "")
+    token = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else None
+    try:
+        found: Grant = services.access.grant_of(token)
+    except (NoTokenError, BadTokenError):
+        services.metrics.add(metric.REFUSALS("no_token"))
+        raise
+    except TooFastError:
+        services.metrics.add(metric.REFUSALS("too_fast"))
+        raise
+    return found
+
+
+Caller = Annotated[Grant, Depends(caller)]
+
+SHOWN_IN_DOCS = HTTPBearer(auto_error=False, description="A token of `tally token add`, or a JWT.")
+"""So that /docs has a field for the token; `caller` is what checks it."""
+
+
+def family_of(counter: str) -> str:
+    """The part of the counter before the first colon."""
+    return counter.partition(":")[0]

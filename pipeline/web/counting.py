@@ -1,0 +1,229 @@
+"""Totals of counters, in each mode, for many who ask at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.errors import TryAgainError
+from pipeline.metrics.definitions import web as metric
+from pipeline.producer.receipts import Places
+from pipeline.reads.as_of import COMPLETE_WITHIN_MS
+from pipeline.reads.counts import Scope, count_many
+from pipeline.reads.receipts import told
+from pipeline.web.batches import Batches
+from pipeline.web.cache import Cache
+from pipeline.web.flushed import covers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.clock import Clock
+    from pipeline.metrics.meter import Meter
+    from pipeline.reads.counts import CountAnswer, Mode
+    from pipeline.reads.receipts import Behind
+    from pipeline.web.asking import Asking
+    from pipeline.web.flushed import Flushed
+    from pipeline.web.flushing import Flushing
+
+POSITIONS_AGE_S = 0.1
+"""How old positions may be when sums are read after them: sums hold at least that much."""
+
+LOAD_S_MAX = 1.0
+"""How long a cached read waits for the cache before it asks for itself."""
+
+LATE_S_MAX = 60.0
+"""How old a kept answer may be that is given while ClickHouse is away, said to be incomplete."""
+
+
+class Asked(NamedTuple):
+    """A counter and a region; no region is all of them."""
+
+    counter: str
+    region: str | None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An answer, the places it holds at least, and when the question for it began."""
+
+    answer: CountAnswer
+    places: Places
+    asked_s: float
+
+    @cached_property
+    def places_text(self) -> str:
+        return str(self.places)
+
+
+class NotCountedYetError(TryAgainError):
+    """What somebody waits for is not in ClickHouse yet."""
+
+    def __init__(self, behind: Sequence[Behind], waited_s: float) -> None:
+        super().__init__(
+            f"not counted within {waited_s:g} s: {told(behind)}; ask again later, "
+            "and see tally status"
+        )
+
+
+class Counting:
+    """Totals. Owned by one event loop. Methods raise TryAgainError when ClickHouse is away.
+
+    `cached` is at most `cache_age_s` old: the rolled-up total where that is allowed to be as old as
+    a rollup, else the exact sum, kept. `exact` is summed after the call. `live` is exact after the
+    owners flushed.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        flushed: Flushed,
+        flushing: Flushing,
+        clock: Clock,
+        meter: Meter,
+        *,
+        cache_age_s: float,
+        rollup_interval_s: float,
+    ) -> None:
+        self._asking = asking
+        self._flushed = flushed
+        self._flushing = flushing
+        self._clock = clock
+        self._meter = meter
+        self._cache_age_s = cache_age_s
+        self._rollup_interval_ms = round(rollup_interval_s * 1000)
+        self._takes_rolled_up = cache_age_s >= rollup_interval_s
+        self._exact = Batches(self._load_exact)
+        filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
+        self.cache: Cache[Asked, Counted] = Cache(
+            filled, clock, cache_age_s, on_read=self._on_cache_read
+        )
+
+    async def cached(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
+        """At most the settable age old, and nothing before what was `seen`."""
+        self._meter.add(metric.READS_CACHED())
+        if seen:
+            return await self._cached_since(asked, seen)
+        try:
+            async with asyncio.timeout(LOAD_S_MAX):
+                found = await self.cache.get(asked)
+        except (TryAgainError, TimeoutError):
+            return await self._fallback(asked)
+        if self._is_too_old(found):
+            return await self._fallback(asked)
+        return self._told(self._aged(found, "cached"))
+
+    async def exact(self, asked: Asked, after: Mapping[int, int], wait_s: float) -> Counted:
+        """Summed after the call, and after everything up to `after` is counted.
+
+        Raises NotCountedYetError when that is not so after `wait_s`.
+        """
+        await self.wait(after, wait_s)
+        return self._told(await self._exact.fresh(asked))
+
+    async def live(self, asked: Asked, wait_s: float) -> Counted:
+        """Exact, after the owners flushed what was in the log before the call.
+
+        A shard that was not flushed in time makes the answer incomplete, and a remark names it.
+        """
+        behind = await self._flushing.flush(wait_s)
+        found = await self._exact.fresh(asked)
+        answer = replace(found.answer, mode="live")
+        if behind:
+            remark = f"not flushed on request: {told(behind)}"
+            answer = replace(answer, complete=False, remarks=[*answer.remarks, remark])
+        return self._told(replace(found, answer=answer))
+
+    async def _cached_since(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
+        found = self.cache.kept(asked)
+        if found is not None and covers(found.places, seen):
+            return self._told(self._aged(found, "cached"))
+        # What was seen is in ClickHouse already, so there is nothing to wait for.
+        return await self.exact(asked, seen, LOAD_S_MAX)
+
+    async def wait(self, after: Mapping[int, int], wait_s: float) -> None:
+        if not after:
+            return
+        began_s = self._clock.monotonic_s()
+        behind = await self._flushed.wait(after, wait_s)
+        self._meter.observe(metric.RECEIPT_WAIT_SECONDS(), self._clock.monotonic_s() - began_s)
+        self._meter.add(metric.RECEIPT_WAITS("timed_out" if behind else "counted"))
+        if behind:
+            raise NotCountedYetError(behind, wait_s)
+
+    async def _fallback(self, asked: Asked) -> Counted:
+        """The exact sum, asked for alone; while ClickHouse is away, what was known last."""
+        self._meter.add(metric.READS_FALLBACK())
+        try:
+            return self._told((await self._load([asked], "exact"))[asked])
+        except TryAgainError:
+            known = self.cache.kept(asked, LATE_S_MAX)
+            if known is None:
+                raise
+            late = self._aged(known, known.answer.mode)
+            remark = "ClickHouse does not answer: this is what was known last"
+            remarks = [*late.answer.remarks, remark]
+            answer = replace(late.answer, complete=False, remarks=remarks)
+            return self._told(replace(late, answer=answer))
+
+    def _told(self, found: Counted) -> Counted:
+        outcome: metric.ReadOutcome = "complete" if found.answer.complete else "incomplete"
+        self._meter.add(metric.READS(found.answer.mode, outcome))
+        return found
+
+    def _on_cache_read(self, hit: bool) -> None:
+        self._meter.add(metric.CACHE_LOOKUPS("hit" if hit else "miss"))
+
+    def _is_too_old(self, found: Counted) -> bool:
+        """Whether what was rolled up is older than a cached answer may be."""
+        if not self._takes_rolled_up:
+            return False
+        return self._staleness_ms(found) > self._cache_age_s * 1000
+
+    def _staleness_ms(self, found: Counted) -> float:
+        staleness_ms = found.answer.staleness_ms
+        if staleness_ms is None:
+            return float("inf")
+        return staleness_ms + (self._clock.monotonic_s() - found.asked_s) * 1000
+
+    def _aged(self, found: Counted, mode: Mode) -> Counted:
+        """A kept answer as it is now: older, and perhaps no longer complete."""
+        answer, staleness_ms = found.answer, self._staleness_ms(found)
+        if answer.staleness_ms is None:
+            return replace(found, answer=replace(answer, mode=mode))
+        limit_ms = max(COMPLETE_WITHIN_MS, self._cache_age_s * 1000)
+        complete = answer.complete and staleness_ms <= limit_ms
+        aged = replace(answer, mode=mode, staleness_ms=round(staleness_ms), complete=complete)
+        return replace(found, answer=aged)
+
+    async def _load_exact(self, keys: Sequence[Asked]) -> dict[Asked, Counted]:
+        return await self._load(keys, "exact")
+
+    async def _load_rolled_up(self, keys: Sequence[Asked]) -> dict[Asked, Counted]:
+        return await self._load(keys, "cached")
+
+    async def _load(self, keys: Sequence[Asked], mode: Mode) -> dict[Asked, Counted]:
+        """One question for each region that is asked for."""
+        asked_s = self._clock.monotonic_s()
+        look = await self._flushed.look(POSITIONS_AGE_S)
+        regions: dict[str | None, list[str]] = {}
+        for key in keys:
+            regions.setdefault(key.region, []).append(key.counter)
+        found: dict[Asked, Counted] = {}
+        for region, counters in regions.items():
+            question = partial(
+                count_many,
+                counters=counters,
+                scope=Scope(region=region),
+                mode=mode,
+                rollup_interval_ms=self._rollup_interval_ms,
+                positions=look.positions,
+            )
+            answers = await self._asking.ask(question)
+            for counter, answer in answers.items():
+                # What was rolled up holds no place for certain.
+                places = look.places if answer.mode == "exact" else Places()
+                found[Asked(counter, region)] = Counted(answer, places, asked_s)
+        return found

@@ -1,0 +1,76 @@
+"""How far every shard is in ClickHouse, asked once for all who want to know."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.producer.receipts import Places
+from pipeline.reads.receipts import behind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.clock import Clock
+    from pipeline.reads.receipts import Behind
+    from pipeline.reads.reads import FlushedShard
+    from pipeline.web.asking import Asking
+
+POLL_S = 0.05
+"""Between looks, while somebody waits for a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Positions, and when they were asked for."""
+
+    positions: Sequence[FlushedShard]
+    asked_s: float
+
+    @property
+    def places(self) -> Places:
+        """The last offset by shard that was in ClickHouse."""
+        return Places({one.shard: one.flushed_through for one in self.positions})
+
+
+def covers(places: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
+    """Whether what is known up to `places` has everything up to `wanted`. Pure."""
+    return all(places.get(shard, -1) >= offset for shard, offset in wanted.items())
+
+
+class Flushed:
+    """Looks at positions; those who ask at the same time share a look. Owned by one event loop."""
+
+    def __init__(self, asking: Asking, clock: Clock) -> None:
+        self._asking = asking
+        self._clock = clock
+        self._last: Look | None = None
+        self._looking: asyncio.Task[Look] | None = None
+
+    async def look(self, age_s: float) -> Look:
+        """Positions that were asked for at most so long ago. Raises TryAgainError."""
+        now_s = self._clock.monotonic_s()
+        if self._last is not None and now_s - self._last.asked_s <= age_s:
+            return self._last
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(now_s))
+        # Shielded: others may wait for the same look.
+        return await asyncio.shield(self._looking)
+
+    async def wait(self, places: Mapping[int, int], timeout_s: float) -> list[Behind]:
+        """Return when everything up to `places` is in ClickHouse; after so long, who is behind.
+
+        Looks at least once. Raises TryAgainError when ClickHouse does not answer.
+        """
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            found = behind((await self.look(POLL_S)).positions, places)
+            left_s = deadline_s - self._clock.monotonic_s()
+            if not found or left_s <= 0:
+                return found
+            await asyncio.sleep(min(POLL_S, left_s))
+
+    async def _look(self, asked_s: float) -> Look:
+        self._last = Look(await self._asking.ask(lambda reads: reads.positions()), asked_s)
+        return self._last

@@ -1,0 +1,45 @@
+"""How much of a request is taken: bodies are cut off before they are in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.errors import TallyError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+INCREMENT_BYTES_MAX = 16 << 10
+"""Of the body of one increment: an event is far smaller."""
+
+BULK_BYTES_MAX = 16 << 20
+"""Of many increments in one request. Larger files go by `tally produce`, or in parts."""
+
+COUNTERS_MAX = 1_000
+"""How many counters one request may ask for."""
+
+RECEIPT_CHARS_MAX = 8_192
+"""Of a receipt or a session in a header: a place is about ten, and there are as many as
+partitions."""
+
+
+class TooLargeError(TallyError):
+    """More than is taken in one request."""
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """The whole body. Raises TooLargeError as soon as it is known to be too large."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > bytes_max:
+        raise TooLargeError(_too_large(bytes_max))
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > bytes_max:
+            raise TooLargeError(_too_large(bytes_max))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(bytes_max: int) -> str:
+    return f"the body is larger than {bytes_max:,} bytes: send it in parts"

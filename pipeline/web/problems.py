@@ -1,0 +1,110 @@
+"""What went wrong, as an HTTP answer: one line that says what to do, and nothing secret."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from pipeline.access.errors import (
+    BadTokenError,
+    NotAllowedError,
+    NoTokenError,
+    TooFastError,
+)
+from pipeline.errors import (
+    BadInputError,
+    NothingThereError,
+    OperatorError,
+    TallyError,
+    TryAgainError,
+)
+from pipeline.producer.receipts import UnknownDeliveryError
+from pipeline.web.counting import NotCountedYetError
+from pipeline.web.limits import TooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+log = logging.getLogger(__name__)
+
+STATUS: dict[type[TallyError], int] = {
+    NoTokenError: 401,
+    BadTokenError: 401,
+    NotAllowedError: 403,
+    TooFastError: 429,
+    TooLargeError: 413,
+    NotCountedYetError: 412,
+    UnknownDeliveryError: 504,
+    BadInputError: 422,
+    NothingThereError: 404,
+    TryAgainError: 503,
+    OperatorError: 503,
+}
+"""By the error's class, the most special one first."""
+
+RETRY_AFTER_S = 1
+
+
+def problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says what is wrong, on one line."""
+    body = msgspec.json.encode({"error": " ".join(text.split())})
+    never_kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(body, status, never_kept, media_type="application/json")
+
+
+def of_error(error: TallyError) -> Response:
+    """The answer to an error that was raised on purpose."""
+    status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
+    headers = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="tally"'
+    if isinstance(error, TooFastError):
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    elif isinstance(error, TryAgainError):
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return problem(status, str(error), headers)
+
+
+def tell_problems(app: FastAPI) -> None:
+    """Have the app answer errors like this, whoever raises them."""
+
+    async def on_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, TallyError)
+        return of_error(error)
+
+    async def on_bad_request(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem(422, "; ".join(_reason(one) for one in error.errors()))
+
+    async def on_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem(error.status_code, str(error.detail), error.headers)
+
+    async def on_bug(request: Request, error: Exception) -> Response:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return problem(500, "this is a bug in Tally: its log has what happened")
+
+    app.add_exception_handler(TallyError, on_error)
+    app.add_exception_handler(RequestValidationError, on_bad_request)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Exception, on_bug)
+
+
+def _reason(found: Mapping[str, object]) -> str:
+    """One line of what pydantic found: the field, and what is wrong with it."""
+    place = found["loc"]
+    names = (
+        [str(part) for part in place if part not in {"query", "path", "body", "header"}]
+        if (isinstance(place, tuple))
+        else []
+    )
+    text = str(found["msg"]).removeprefix("Value error, ")
+    return f"{'.'.join(names)}: {text}" if names else text

@@ -1,0 +1,91 @@
+"""Server-sent events: views that change, for pages that stay open."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.responses import StreamingResponse
+
+from pipeline.errors import BadInputError
+from pipeline.reads import trends
+from pipeline.reads.family_windows import Period
+from pipeline.reads.top import ALL_REGIONS, top
+from pipeline.web.callers import Caller, family_of
+from pipeline.web.counting import Asked
+from pipeline.web.questions import Region, checked_counter, checked_family
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pipeline.web.hub import News
+    from pipeline.web.services import Services
+
+router = APIRouter(prefix="/api/v1", tags=["reads"])
+
+VIEWS_MAX = 20
+TOP_K = 20
+
+Names = Annotated[list[str] | None, Query(max_length=VIEWS_MAX)]
+Ask = "Callable[[], Awaitable[dict[str, Any]]]"
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def events(
+    request: Request,
+    caller: Caller,
+    region: Region,
+    counter: Names = None,
+    top: Names = None,
+    trending: Names = None,
+) -> StreamingResponse:
+    """Counters, rankings and trends as they change: `event` is which view, `data` its document.
+
+    A view is asked for about once a second, however many follow it, and told when it changes. An
+    event `trouble` says that a view cannot be told now; it goes on by itself.
+    """
+    views: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {}
+    services: Services = request.app.state.services
+    where = ALL_REGIONS if region is None else region
+    for name in counter or ():
+        asked = Asked(checked_counter(name), region)
+        caller.require("read", family_of(name))
+        views[f"counter {where} {name}"] = partial(_counter, services, asked)
+    for name in top or ():
+        caller.require("read", checked_family(name))
+        views[f"top {where} {name}"] = partial(_top, services, name, where)
+    for name in trending or ():
+        caller.require("read", checked_family(name))
+        views[f"trending {where} {name}"] = partial(_trending, services, name, where)
+    if not views:
+        raise BadInputError("nothing to follow: give counter, top or trending")
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    followed = services.hub.follow(views)
+    return StreamingResponse(_stream(followed), 200, headers, "text/event-stream")
+
+
+async def _stream(followed: AsyncIterator[News | None]) -> AsyncIterator[bytes]:
+    yield b"retry: 2000\n\n"
+    async for news in followed:
+        if news is None:
+            yield b": all is well\n\n"
+            continue
+        event = b"trouble" if news.is_error else news.view.partition(" ")[0].encode()
+        yield b"event: %s\ndata: %s\n\n" % (event, news.body)
+
+
+async def _counter(services: Services, asked: Asked) -> dict[str, Any]:
+    return (await services.counting.cached(asked, {})).answer.document()
+
+
+async def _top(services: Services, family: str, region: str) -> dict[str, Any]:
+    question = partial(top, family=family, period=Period(), k=TOP_K, region=region)
+    return (await services.asking.ask(question)).document()
+
+
+async def _trending(services: Services, family: str, region: str) -> dict[str, Any]:
+    question = trends.Question(family, TOP_K, region)
+    found = await services.asking.ask(partial(trends.trending, question=question))
+    return found.document()

@@ -1,0 +1,147 @@
+"""Writes: one increment, or many as lines. Each is answered with its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Body
+from pydantic import BaseModel, Field
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.responses import Response  # noqa: TC002
+
+from pipeline.errors import BadInputError
+from pipeline.metrics.definitions import web as metric
+from pipeline.produce.checking import RefusedLine
+from pipeline.web import bulk, documents
+from pipeline.web.answering import unkept
+from pipeline.web.callers import Caller, family_of
+from pipeline.web.limits import BULK_BYTES_MAX, INCREMENT_BYTES_MAX, read_body
+from pipeline.web.questions import Counter
+from schemas.events import check_event
+
+if TYPE_CHECKING:
+    from pipeline.web.services import Services
+
+router = APIRouter(prefix="/api/v1", tags=["writes"])
+
+REASONS_MAX = 20
+"""How many refused lines are named."""
+
+_EVENT = {
+    "requestBody": {
+        "required": False,
+        "description": "delta, at, member, region, id: all may be left out.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "delta": {"type": "integer"},
+                        "at": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                        "member": {"type": "string"},
+                        "region": {"type": "string"},
+                        "id": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+_LINES = {
+    "requestBody": {
+        "required": True,
+        "description": "One JSON event per line, as the topic takes them.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+
+
+class ShardHint(BaseModel):
+    """At least so many shards, or as many as a rate needs."""
+
+    n: int | None = Field(default=None, ge=1, le=4096)
+    expect: float | None = Field(default=None, gt=0, le=1e12, description="Increments a second.")
+    for_s: int = Field(default=86_400, ge=1, le=31_536_000, description="How long it holds.")
+
+
+@router.post(
+    "/counters/{counter:path}/increment", response_model=documents.Receipt, openapi_extra=_EVENT
+)
+async def increment(request: Request, counter: Counter, caller: Caller) -> Response:
+    """Add to a counter. The answer comes when the log has it, with its receipt.
+
+    A refused increment is answered as such, with the reason, and nothing is written. If the log
+    does not confirm in time, 504 says that nobody knows: with an `id` it is safe to send it again.
+    """
+    caller.require("write", family_of(counter))
+    services: Services = request.app.state.services
+    fields = _fields(await read_body(request, INCREMENT_BYTES_MAX))
+    try:
+        event = check_event({**fields, "counter": counter})
+        await services.timely.check(counter, event.at)
+    except BadInputError:
+        services.metrics.add(metric.INCREMENTS("refused"))
+        raise
+    receipt = services.producer.increment(
+        event.counter,
+        event.delta,
+        member=event.member,
+        region=event.region,
+        at=event.at,
+        id=event.id,
+    )
+    places = await receipt
+    services.metrics.add(metric.INCREMENTS("accepted"))
+    return unkept({"receipt": str(places)})
+
+
+@router.post("/increments", response_model=documents.Bulk, openapi_extra=_LINES)
+async def increments(request: Request, caller: Caller) -> Response:
+    """Many increments at once. Lines that are no event are refused, each with its reason.
+
+    If the token may not write one of the families, nothing is written at all.
+    """
+    services: Services = request.app.state.services
+    body = await read_body(request, BULK_BYTES_MAX)
+    checked = await asyncio.to_thread(bulk.checked, body, services.clock.now_ms())
+    for family in bulk.families(checked.columns):
+        caller.require("write", family)
+    late = await services.timely.refused(checked.columns)
+    columns = bulk.without(checked.columns, [row for row, _ in late])
+    refused = [*checked.refused, *(RefusedLine(checked.numbers[row], why) for row, why in late)]
+    services.metrics.add(metric.INCREMENTS("refused"), len(refused))
+    receipt = await asyncio.to_thread(services.producer.increment_many, columns)
+    places = await receipt
+    services.metrics.add(metric.INCREMENTS("accepted"), columns.num_rows)
+    reasons = [{"line": one.number, "reason": one.reason} for one in sorted(refused)[:REASONS_MAX]]
+    document = {
+        "receipt": str(places),
+        "accepted": columns.num_rows,
+        "refused": len(refused),
+        "reasons": reasons,
+    }
+    return unkept(document)
+
+
+@router.post("/counters/{counter:path}/shards", response_model=documents.Receipt | None)
+async def shards(
+    request: Request, counter: Counter, caller: Caller, hint: Annotated[ShardHint, Body()]
+) -> Response:
+    """Ask for shards before they are needed, for a celebrity's post. Producers follow soon."""
+    caller.require("admin", family_of(counter))
+    services: Services = request.app.state.services
+    producer = services.producer
+    await asyncio.to_thread(
+        lambda: producer.hint(counter, n=hint.n, expect=hint.expect, for_ms=hint.for_s * 1000)
+    )
+    return unkept({})
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    fields = bulk.document(body)
+    if "counter" in fields:
+        raise BadInputError("counter: it is in the path already")
+    return fields
