@@ -19,7 +19,6 @@ ids = { horizon = "1d" }
 lateness = "2h"
 """
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from schemas.rules import (
     Sketch,
     Trends,
 )
-from schemas.toml_places import line_of, nearest
+from schemas.toml_places import line_of, nearest, place_in, syntax_reason
 
 _FAMILY_MAX_BYTES = 255
 _AVAILABLE_KINDS = frozenset({"exact", "sketched"})
@@ -82,7 +81,7 @@ def parse_families(text: str, file: str = "tally.toml") -> Families:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise OperatorError(_syntax(file, text, str(error))) from None
+        raise OperatorError(syntax_reason(file, text, str(error))) from None
     problem = _first_problem(document)
     if problem is None:
         return Families.model_validate(_merged(document))
@@ -101,7 +100,7 @@ def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | No
         Families.model_validate(document)
     except ValidationError as error:
         problem = error.errors()[0]
-        place = _place_in(document, tuple(map(str, problem["loc"])))
+        place = place_in(document, tuple(map(str, problem["loc"])))
         return place, _reason(problem["type"], problem["msg"], place)
     return _unavailable_kind(document)
 
@@ -115,18 +114,6 @@ def _unavailable_kind(document: dict[str, Any]) -> tuple[tuple[str, ...], str] |
         if kind not in _AVAILABLE_KINDS:
             return (*place, "kind"), f"{kind!r} is not available yet in this version"
     return None
-
-
-def _place_in(document: object, location: tuple[str, ...]) -> tuple[str, ...]:
-    """The keys of the location that are in the document: pydantic adds branches of unions to it."""
-    place: list[str] = []
-    for part in location:
-        if not isinstance(document, dict):
-            break
-        if part in document:
-            document = document[part]
-            place.append(part)
-    return tuple(place)
 
 
 def _reason(kind: str, message: str, place: tuple[str, ...]) -> str:
@@ -161,10 +148,3 @@ def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         nested = isinstance(value, dict) and isinstance(below.get(name), dict)
         result[name] = _over(below[name], value) if nested else value
     return result
-
-
-def _syntax(file: str, text: str, message: str) -> str:
-    reason, _, place = message.rpartition(" (at ")
-    match = re.match(r"line ([0-9]+)", place)
-    line = match[1] if match else max(len(text.splitlines()), 1)
-    return f"{file}:{line}: not TOML: {reason or message}"

@@ -85,7 +85,9 @@ class Settings(BaseSettings):
         default="127.0.0.1:19092", description="Kafka: host:port, or several with commas between."
     )
     clickhouse: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_http_url)] = Field(
-        default="http://127.0.0.1:18123", description="ClickHouse's HTTP interface: a URL."
+        default="http://127.0.0.1:18123",
+        repr=False,  # It may hold a password.
+        description="ClickHouse's HTTP interface: a URL.",
     )
     web: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] = Field(
         default="127.0.0.1:8321", description="Where `tally serve` listens: host:port."
@@ -169,6 +171,26 @@ class Settings(BaseSettings):
         le=86_400,
         allow_inf_nan=False,
         description="How long a query may run: cells are dropped this long after their rollup.",
+    )
+    tokens: Path | None = Field(
+        default=None, description="The token file; unset: nobody is asked for a token of it."
+    )
+    jwt_key: Path | None = Field(
+        default=None,
+        description="A file with a secret or a PEM public key: JWTs signed with it are taken.",
+    )
+    jwt_audience: str | None = Field(
+        default=None, description="What JWTs must have as `aud`; unset: they may have none."
+    )
+    jwt_issuer: str | None = Field(
+        default=None, description="What JWTs must have as `iss`; unset: anything."
+    )
+    rate_max: float = Field(
+        default=0.0,
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="Requests a second of a token without a rate of its own; 0: any number.",
     )
 
 

@@ -33,6 +33,31 @@ def nearest(key: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(names)}"
 
 
+def is_header(line: str) -> bool:
+    """Whether a line begins a table: `[name]` or `[[name]]`."""
+    return _HEADER.fullmatch(line.rstrip("\r\n")) is not None
+
+
+def place_in(document: object, location: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of the location that are in the document: pydantic adds branches of unions to it."""
+    place: list[str] = []
+    for part in location:
+        if not isinstance(document, dict):
+            break
+        if part in document:
+            document = document[part]
+            place.append(part)
+    return tuple(place)
+
+
+def syntax_reason(file: str, text: str, message: str) -> str:
+    """The line for people, with file and line, of what Python's reader says of a broken text."""
+    reason, _, place = message.rpartition(" (at ")
+    match = re.match(r"line ([0-9]+)", place)
+    line = match[1] if match else max(len(text.splitlines()), 1)
+    return f"{file}:{line}: not TOML: {reason or message}"
+
+
 def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), start=1):

@@ -18,7 +18,7 @@ DESIGNED = [
     "demo", "up", "worker", "serve", "produce", "load", "tail", "count", "explain", "unique",
     "top", "trending", "rank", "replay", "status", "doctor", "dead-letters", "adjust", "reset",
     "history", "rules", "shard", "partitions", "advise", "migrate", "schema", "backup", "restore",
-    "exchange", "accept-log", "verify", "builds",
+    "exchange", "accept-log", "verify", "builds", "token",
 ]
 # fmt: on
 
@@ -42,7 +42,8 @@ def test_help_lists_every_command_of_the_design(capsys: pytest.CaptureFixture[st
 
 
 def test_no_command_is_registered_twice() -> None:
-    names = [command.name for command in build_app().registered_commands]
+    app = build_app()
+    names = [one.name for one in (*app.registered_commands, *app.registered_groups)]
     assert sorted(names, key=str) == sorted(DESIGNED)
 
 

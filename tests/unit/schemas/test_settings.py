@@ -33,6 +33,11 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "shard_delivery_p99_ms": 500.0,
         "shard_cool_s": 60.0,
         "longest_query_s": 3600.0,
+        "tokens": None,
+        "jwt_key": None,
+        "jwt_audience": None,
+        "jwt_issuer": None,
+        "rate_max": 0.0,
     }
 
 
