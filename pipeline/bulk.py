@@ -57,6 +57,7 @@ class Fetch:
     The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
     range without a record hold none (compacted away, aborted, or markers of transactions). So one
     fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
+    `size_bytes` is what came over the wire for it.
     """
 
     start: int
@@ -64,6 +65,7 @@ class Fetch:
     records: Records
     first_batch: BatchMark | None = None
     last_batch: BatchMark | None = None
+    size_bytes: int = 0
 
 
 def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
@@ -76,6 +78,7 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             fetch.next_offset,
             fetch.records.cut(at, len(fetch.records)),
             last_batch=fetch.last_batch,
+            size_bytes=fetch.size_bytes,
         ),
     )
 
@@ -119,7 +122,14 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
     pending.next_fetch_offset = next_offset
     result._update_position()
     result._partition_records = None
-    return Fetch(start, next_offset, _columns(tp.partition, records), first_batch, last_batch)
+    return Fetch(
+        start,
+        next_offset,
+        _columns(tp.partition, records),
+        first_batch,
+        last_batch,
+        batches.size_in_bytes(),
+    )
 
 
 def _is_aborted(batch: Any, pending: Any) -> bool:

@@ -10,19 +10,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pipeline import topics
 from pipeline.absorb import HEARTBEAT_KIND
 from pipeline.errors import TallyError
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
 from pipeline.rollup.rollup import pause_s
 from pipeline.rules import RULES_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pipeline.checkpoint import Checkpointer
     from pipeline.clock import Clock
+    from pipeline.metrics.definitions.worker import Duty
+    from pipeline.metrics.meter import Meter
     from pipeline.reconcile.compared import Reconciled
     from pipeline.rollup.steps import Rolled
     from pipeline.rules import CountingRules
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 log = logging.getLogger(__name__)
+
+Passed = TypeVar("Passed")
 
 LEADERS_PARTITION = 0
 
@@ -92,6 +99,7 @@ class Leader:
         reconcile: Callable[[], Reconciled],
         clock: Clock,
         settings: Settings,
+        meter: Meter = UNMEASURED,
     ) -> None:
         self._checkpointer = checkpointer
         self._control = control
@@ -103,6 +111,19 @@ class Leader:
         self._reconcile = reconcile
         self._clock = clock
         self._settings = settings
+        self._meter = meter
+        meter.read(metric.LEADS(), lambda: LEADERS_PARTITION in checkpointer.owned)
+
+    def duties(self) -> list[Callable[[], Awaitable[None]]]:
+        """All of them; each runs for ever, whether this is the leader or not."""
+        return [
+            self.send_heartbeats,
+            self.repeat_rules,
+            self.roll_up,
+            self.score_trends,
+            self.plan_shards,
+            self.reconcile,
+        ]
 
     async def send_heartbeats(self) -> None:
         """A heartbeat moves an idle partition's log time, and tells how fresh counts are."""
@@ -133,13 +154,15 @@ class Leader:
             if self._leading() is None:
                 continue
             try:
-                rolled = await asyncio.to_thread(self._roll_up)
+                rolled = await self._measured("rollup", self._roll_up)
             except TallyError as error:
                 log.warning("%s; trying again in %.0f s", error, interval_s)
                 continue
             took_s = rolled.took_s
             for problem in rolled.problems:
                 log.warning("%s", problem)
+            if rolled.problems:
+                self._meter.add(metric.PASS_FAILURES(duty="rollup"))
 
     async def score_trends(self) -> None:
         """Passes of the trends, each after a pause that grows with what it takes."""
@@ -151,7 +174,8 @@ class Leader:
             if shard is None:
                 continue
             try:
-                took_s = (await asyncio.to_thread(self._score_trends, shard.rules)).took_s
+                score = partial(self._score_trends, shard.rules)
+                took_s = (await self._measured("trends", score)).took_s
             except TallyError as error:
                 log.warning("%s; trying again in %.0f s", error, interval_s)
             except Exception:
@@ -167,7 +191,7 @@ class Leader:
                 if self._leading_live() is None:
                     await asyncio.to_thread(self._planning.rest)
                 else:
-                    await asyncio.to_thread(self._planning.run)
+                    await self._measured("plan", self._planning.run)
             except TallyError as error:
                 # Every second: the same is told once.
                 if str(error) != told:
@@ -192,7 +216,7 @@ class Leader:
             if self._leading_live() is None:
                 continue
             try:
-                found = await asyncio.to_thread(self._reconcile)
+                found = await self._measured("reconcile", self._reconcile)
             except TallyError as error:
                 log.warning("%s; trying again in %.0f s", error, interval_s)
             except Exception:
@@ -203,6 +227,18 @@ class Leader:
                 if found.differences and len(found.differences) != told:
                     log.warning("log and ClickHouse differ: %s", found.differences[0].text())
                 told = len(found.differences)
+
+    async def _measured(self, duty: Duty, run: Callable[[], Passed]) -> Passed:
+        """One pass, in a thread; raises what it raises."""
+        began_s = self._clock.monotonic_s()
+        try:
+            return await asyncio.to_thread(run)
+        except Exception:
+            self._meter.add(metric.PASS_FAILURES(duty=duty))
+            raise
+        finally:
+            took_s = self._clock.monotonic_s() - began_s
+            self._meter.observe(metric.PASS_SECONDS(duty=duty), took_s)
 
     def _leading(self) -> Shard | None:
         """The leader's shard, or None if this is not the leader."""

@@ -18,6 +18,10 @@ from pipeline.builds.rebuilds import read_beginning
 from pipeline.clickhouse import connect
 from pipeline.control.prepare import prepare
 from pipeline.errors import TallyError
+from pipeline.metrics.definitions.worker import WORKER
+from pipeline.metrics.liveness import Liveness
+from pipeline.metrics.server import MetricsServer
+from pipeline.metrics.values import Metrics
 from pipeline.topology import build_app
 
 if TYPE_CHECKING:
@@ -38,13 +42,16 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
     name no build, it then goes on with the live one, in a process that begins anew under the same
     number. Waits a minute for Kafka and ClickHouse to come up; raises TryAgainError when they do
     not, and OperatorError when somebody must act, for instance since its file and the log's rules
-    differ.
+    differ. Where the settings name an address for metrics, they are served there from the start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for noisy in ("aiokafka", "faust", "mode"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     for repeats_what_is_raised in ("clickhouse_connect", "urllib3"):
         logging.getLogger(repeats_what_is_raised).setLevel(logging.ERROR)
+    metrics, liveness = Metrics(WORKER), Liveness(clock)
+    if settings.metrics is not None:
+        MetricsServer(settings.metrics, metrics, liveness.trouble)
     new = prepare(settings, clock)
     if new is not None:
         log.info("%s", new.line())
@@ -54,7 +61,8 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
         beginning = read_beginning(client, build)
     following = Following(build, live, _asker(settings), _retire, clock)
     named = settings.model_copy(update={"build": build})
-    app = build_app(named, clock, beginning, following)
+    app = build_app(named, clock, beginning, following, metrics)
+    app.task(liveness.run)
     # What is loaded by now stays. Looking at it again each time, the collector would take a good
     # part of the time that counting takes.
     gc.collect()
@@ -92,6 +100,10 @@ def _retire(live: int) -> None:
 
 
 def _begin_anew() -> NoReturn:
-    """Become a worker of the live build. Faust can be run once in a process."""
+    """Become a worker of the live build. Faust can be run once in a process.
+
+    Settings are in the environment, which stays; what listens is closed with the old program, so
+    that the new one can listen there again.
+    """
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "pipeline.cli", "worker"])  # noqa: S606 - no shell is wanted

@@ -31,6 +31,8 @@ from pipeline.control.shard_plan import keep_plan_with
 from pipeline.group import Group
 from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
+from pipeline.metrics.meter import UNMEASURED
+from pipeline.metrics.recoveries import Recoveries
 from pipeline.partition_reader import PartitionReader
 from pipeline.planning.leaders_pass import ShardPlanning
 from pipeline.reconcile.leaders_pass import LeadersPass
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from pipeline.builds.following import Following
     from pipeline.clock import Clock
+    from pipeline.metrics.meter import Meter
     from pipeline.recovery import RecoveredShard
     from pipeline.takeover import Beginning
     from schemas.settings import Settings
@@ -62,11 +65,16 @@ class FolderlessApp(faust.App):
 
 
 def build_app(
-    settings: Settings, clock: Clock, beginning: Beginning, following: Following
+    settings: Settings,
+    clock: Clock,
+    beginning: Beginning,
+    following: Following,
+    meter: Meter = UNMEASURED,
 ) -> faust.App:
     """The Faust app of one worker; nothing connects before it is started.
 
-    `settings` name the build; shards that nobody has counted begin as `beginning` says.
+    `settings` name the build; shards that nobody has counted begin as `beginning` says. `meter` is
+    told how it is doing.
     """
     app = FolderlessApp(
         topics.group_id(settings.build),
@@ -91,17 +99,18 @@ def build_app(
     cells = cast("store.CellStore", table.data)
 
     group = Group(app, topics.INCREMENTS)
-    sink = ClickHouseSink(settings.clickhouse, settings.build, settings.replica)
+    sink = ClickHouseSink(settings.clickhouse, settings.build, settings.replica, meter)
     changelog = ChangelogWriter(settings.kafka, topics.changelog(settings.build))
     checkpointer = Checkpointer(sink, changelog, group.commit, clock)
     reader = PartitionReader(settings.kafka)
     recovery = RecoveryReader(reader, topics.changelog(settings.build), topics.INCREMENTS)
-    room = Room(settings.unflushed_rows_max, checkpointer.unwritten_letters, clock)
+    room = Room(settings.unflushed_rows_max, checkpointer.unwritten_letters, clock, meter=meter)
     pace = Pace(clock, settings.flush_interval_s, settings.checkpoint_interval_s)
-    pulse = Pulse(checkpointer, group, room, pace)
+    pulse = Pulse(checkpointer, group, room, pace, meter)
     sink.watch(pulse.on_progress)
     changelog.watch(pulse.on_progress)
-    worker = Worker(checkpointer, recovery, room, following)
+    worker = Worker(checkpointer, recovery, room, following, meter)
+    recoveries = Recoveries(meter, clock)
     leader = Leader(
         checkpointer,
         changelog,
@@ -113,6 +122,7 @@ def build_app(
         reconcile=LeadersPass(settings, clock).run,
         clock=clock,
         settings=settings,
+        meter=meter,
     )
 
     async def take_over(recovered: list[RecoveredShard]) -> None:
@@ -131,6 +141,7 @@ def build_app(
             )
         if is_ours:
             pulse.on_taken_over()
+            recoveries.end()
             sys.stdout.write(f"worker ready: {len(recovered)} partitions\n")
             sys.stdout.flush()
 
@@ -138,6 +149,7 @@ def build_app(
 
     async def disown(*_signal: Any, **_details: Any) -> None:
         checkpointer.disown()
+        recoveries.begin()
 
     async def finish(*_signal: Any, **_details: Any) -> None:
         await pulse.finish()
@@ -149,12 +161,8 @@ def build_app(
     app.on_before_shutdown.connect(finish)
     app.task(pulse.run)
     app.task(following.watch)
-    app.task(leader.send_heartbeats)
-    app.task(leader.repeat_rules)
-    app.task(leader.roll_up)
-    app.task(leader.score_trends)
-    app.task(leader.plan_shards)
-    app.task(leader.reconcile)
+    for duty in leader.duties():
+        app.task(duty)
     app.task(RecoveryWatchdog(lambda: app.rebalancing, lambda: cells.progress, clock).watch)
 
     @app.agent(increments, supervisor_strategy=mode.CrashingSupervisor)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pipeline.absorb import absorb
 from pipeline.builds.following import handovers_in
 from pipeline.bulk import cut_after
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
+from pipeline.reason_kinds import kind_of
 
 if TYPE_CHECKING:
+    from pipeline.absorb import Absorbed
     from pipeline.builds.following import Following
     from pipeline.bulk import Fetch
     from pipeline.checkpoint import Checkpointer
+    from pipeline.metrics.meter import Meter
     from pipeline.takeover import LogCheck
     from pipeline.writes.room import Room
 
@@ -20,12 +26,18 @@ class Worker:
     """Counts fetches into shards. Owned by one event loop."""
 
     def __init__(
-        self, checkpointer: Checkpointer, log: LogCheck, room: Room, following: Following
+        self,
+        checkpointer: Checkpointer,
+        log: LogCheck,
+        room: Room,
+        following: Following,
+        meter: Meter = UNMEASURED,
     ) -> None:
         self._checkpointer = checkpointer
         self._log = log
         self._room = room
         self._following = following
+        self._meter = meter
 
     async def count(self, fetch: Fetch, generation: int) -> None:
         """Count one fetch. Waits while too much is unflushed, and at a handover to another build;
@@ -56,4 +68,14 @@ class Worker:
             if absorbed.flush_asked:
                 self._room.hurry()
         self._room.take(absorbed.rows)
+        self._measure(fetch, absorbed)
         await self._room.wait()
+
+    def _measure(self, fetch: Fetch, absorbed: Absorbed) -> None:
+        self._meter.add(metric.FETCHES())
+        self._meter.add(metric.RECORDS(), len(fetch.records))
+        self._meter.add(metric.ROWS(), absorbed.rows)
+        self._meter.add(metric.FETCHED_BYTES(), fetch.size_bytes)
+        kinds = Counter(kind_of(letter.reason) for letter in absorbed.dead_letters)
+        for kind, letters in kinds.items():
+            self._meter.add(metric.DEAD_LETTERS(kind=kind), letters)

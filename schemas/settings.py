@@ -9,22 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipeline.errors import OperatorError
+from schemas.addresses import split_host_port
 
 ENV_PREFIX = "TALLY_"
 DEFAULT_CONFIG = Path("tally.toml")
 
-_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 _REPLICA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def split_host_port(text: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[ipv6]:port`. Raises ValueError with what is expected."""
-    host, colon, port = text.rpartition(":")
-    if not colon or _HOST.fullmatch(host) is None:
-        raise ValueError(f"expected host:port, got {text!r}")
-    if re.fullmatch(r"[0-9]{1,5}", port) is None or not 0 < int(port) < 65536:
-        raise ValueError(f"the port must be from 1 to 65535, got {port!r}")
-    return host.strip("[]"), int(port)
 
 
 def _host_port(text: str) -> str:
@@ -91,6 +81,9 @@ class Settings(BaseSettings):
     )
     web: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] = Field(
         default="127.0.0.1:8321", description="Where `tally serve` listens: host:port."
+    )
+    metrics: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] | None = Field(
+        default=None, description="Where a worker or the log serves its metrics: host:port."
     )
     replica: Annotated[str, AfterValidator(_replica)] = Field(
         default="main", description="This cluster's name in cells that regions exchange."

@@ -35,7 +35,8 @@ class Crew:
 
     def __init__(self, build: int, size: int) -> None:
         self.size = size
-        self._environment = {**os.environ, "TALLY_BUILD": str(build)}
+        # An address for metrics is one worker's, perhaps that of the process that starts these.
+        self._environment = {**os.environ, "TALLY_BUILD": str(build), "TALLY_METRICS": ""}
         self._folder = tempfile.TemporaryDirectory(prefix="tally-replay-")
         self._children: list[subprocess.Popen[bytes]] = []
         self._deaths = 0

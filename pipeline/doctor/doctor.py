@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pipeline.doctor.findings import Finding, free_space, open_files
 from pipeline.doctor.servers import look_at_clickhouse, look_at_kafka, look_at_rules
 from pipeline.errors import TallyError
-from schemas.settings import split_host_port
+from schemas.addresses import split_host_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

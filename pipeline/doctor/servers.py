@@ -24,9 +24,9 @@ from pipeline.doctor.findings import (
 from pipeline.doctor.kafka_versions import not_spoken, spoken_versions
 from pipeline.errors import TallyError, TryAgainError
 from pipeline.rules import counting_rules
+from schemas.addresses import split_host_port
 from schemas.families import load_families
 from schemas.migrate import pending
-from schemas.settings import split_host_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

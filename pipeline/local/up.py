@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -49,11 +49,15 @@ class UpOptions:
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the parts listen, in the forms TALLY_KAFKA, TALLY_CLICKHOUSE and TALLY_WEB take."""
+    """Where the parts listen, in the forms TALLY_KAFKA, TALLY_CLICKHOUSE and TALLY_WEB take.
+
+    `metrics_ports` are those of parts that serve metrics on a port of their own.
+    """
 
     kafka_port: int
     clickhouse_port: int
     web_port: int
+    metrics_ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -62,6 +66,16 @@ class Addresses:
             "TALLY_CLICKHOUSE": f"http://{HOST}:{self.clickhouse_port}",
             "TALLY_WEB": f"{HOST}:{self.web_port}",
         }
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Where each part serves its metrics. ClickHouse does so where it takes queries."""
+        ports = {**self.metrics_ports, "clickhouse": self.clickhouse_port}
+        return {part: f"{HOST}:{port}" for part, port in ports.items()}
+
+    def environment_of(self, part: str) -> dict[str, str]:
+        """What a part is told. An address that this process was given for metrics is not its."""
+        return {**self.environment, "TALLY_METRICS": self.metrics.get(part, "")}
 
 
 def stages(
@@ -72,22 +86,30 @@ def stages(
     clickhouse = (HOST, addresses.clickhouse_port)
     return [
         [
-            _server("log", data, kafka, _log_answers(kafka), "--fsync", fsync),
+            replace(
+                _server("log", data, kafka, _log_answers(kafka), "--fsync", fsync),
+                environment=addresses.environment_of("log"),
+            ),
             _server("clickhouse", data, clickhouse, _clickhouse_answers(clickhouse)),
         ],
         [
             Part(
-                name="worker" if workers == 1 else f"worker-{number}",
+                name=name,
                 argv=[sys.executable, "-m", "pipeline.cli", "worker"],
                 address="-",
                 probe=_worker_is_ready,
                 ready_timeout_s=120.0,
                 stop_timeout_s=20.0,
-                environment=addresses.environment,
+                environment=addresses.environment_of(name),
             )
-            for number in range(1, workers + 1)
+            for name in worker_names(workers)
         ],
     ]
+
+
+def worker_names(workers: int) -> list[str]:
+    """What the workers are called."""
+    return ["worker"] if workers == 1 else [f"worker-{one}" for one in range(1, workers + 1)]
 
 
 def _server(name: str, data: Path, address: tuple[str, int], probe: Probe, *options: str) -> Part:
@@ -186,16 +208,22 @@ def _listen_on_all(options: UpOptions) -> Addresses:
                 taken = f"port {port} cannot be used ({error.strerror})"
                 raise OperatorError(f"{taken}: choose another with {option}") from error
             chosen[name] = listener.getsockname()[1]
-    return Addresses(**chosen)
+        metrics: dict[str, int] = {}
+        for part in ("log", *worker_names(options.workers)):
+            listener = held.enter_context(socket.create_server((HOST, 0)))
+            metrics[part] = listener.getsockname()[1]
+    return Addresses(**chosen, metrics_ports=metrics)
 
 
 def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -> None:
     """For scripts that need to find the parts. Whole or not at all, so a reader never sees half."""
     environment = addresses.environment
+    web = environment["TALLY_WEB"] if "web" in pids else None
     document = {
         "kafka": environment["TALLY_KAFKA"],
         "clickhouse": environment["TALLY_CLICKHOUSE"],
-        "web": environment["TALLY_WEB"] if "web" in pids else None,
+        "web": web,
+        "metrics": {**addresses.metrics, **({} if web is None else {"web": web})},
         "pids": {"up": os.getpid(), **pids},
     }
     draft = path.with_name(path.name + ".new")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pipeline.reads.reads import FlushedShard
     from pipeline.reads.senders import Sender
+    from pipeline.reason_kinds import ReasonKind
 
 FRESHNESS_OVER_MS = 300_000
 """Of which time heartbeats are looked at."""
@@ -26,11 +27,15 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """Dead letters: how many ever and in the last hour, and what most of them are refused for."""
+    """Dead letters: how many ever and in the last hour, and what most of them are refused for.
+
+    `by_kind` has all of them by the kind of their reason, but for kinds that none is of.
+    """
 
     total: int = 0
     last_hour: int = 0
     reason: str | None = None
+    by_kind: Mapping[ReasonKind, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,19 @@ from pipeline.reads.observed import (
 )
 from pipeline.reads.scored_minutes import MINUTE_MS, scored_minutes
 from pipeline.reads.senders import senders
+from pipeline.reason_kinds import kind_of
 from schemas.families import load_families
 
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads
+    from pipeline.reason_kinds import ReasonKind
     from schemas.settings import Settings
 
 LETTERS_OVER_MS = 3_600_000
 LISTED_MAX = 100
+REASONS_MAX = 1000
+"""So many reasons of dead letters are told apart: those of ClickHouse are its own words."""
+
 ALL_SHARDS = -1
 _TIMEOUT_S = 10.0
 
@@ -128,13 +134,19 @@ def _letters(reads: Reads) -> Letters:
     rows = reads.rows(
         f"SELECT reason, count() AS letters, countIf({recent}) AS lately, "  # noqa: S608 - constants
         "sum(letters) OVER () AS total, sum(lately) OVER () AS total_lately "
-        f"FROM ({letters}) GROUP BY reason ORDER BY lately DESC, letters DESC, reason LIMIT 1",
+        f"FROM ({letters}) GROUP BY reason ORDER BY lately DESC, letters DESC, reason "
+        f"LIMIT {REASONS_MAX}",
         {"since": reads.now_ms() - LETTERS_OVER_MS},
     )
     if not rows:
         return Letters()
     reason, _, _, total, lately = rows[0]
-    return Letters(int(total), int(lately), str(reason))
+    by_kind: Counter[ReasonKind] = Counter()
+    for each, count, *_ in rows:
+        by_kind[kind_of(str(each))] += int(count)
+    if unlisted := int(total) - by_kind.total():
+        by_kind["other"] += unlisted
+    return Letters(int(total), int(lately), str(reason), dict(by_kind))
 
 
 def _rollup_ages(reads: Reads) -> dict[str, int]:

@@ -10,6 +10,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline.clickhouse import connect, without_secrets
 from pipeline.errors import TryAgainError
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
 from pipeline.writes.halving import BlockRefusedError, Halving, may_be_rows
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from clickhouse_connect.driver import Client
+
+    from pipeline.metrics.meter import Meter
 
 BLOCK_ROWS_MAX = 200_000
 BLOCK_ROWS_MIN = 10_000
@@ -36,7 +40,8 @@ class Inserter:
     insert of a write `on_progress` is called; what it raises ends the write.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, meter: Meter = UNMEASURED) -> None:
+        self._meter = meter
         self.on_progress: Callable[[], None] = lambda: None
         self._url = url
         self._client: Client | None = None
@@ -48,8 +53,14 @@ class Inserter:
         try:
             await asyncio.to_thread(self._insert, table, rows)
         except BlockRefusedError:
+            self._meter.add(metric.INSERTS(outcome="refused"))
             self.on_progress()
             raise
+        except TryAgainError:
+            self._meter.add(metric.INSERTS(outcome="failed"))
+            raise
+        self._meter.add(metric.INSERTS(outcome="stored"))
+        self._meter.add(metric.INSERTED_ROWS(), rows.num_rows)
         self.on_progress()
 
     async def insert_taken(self, table: str, rows: pa.Table) -> dict[int, str]:

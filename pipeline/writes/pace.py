@@ -27,17 +27,21 @@ status` takes a shard's worker for stuck."""
 
 
 class Pace:
-    """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`."""
+    """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`.
+
+    `took_s` is how long the last one took that succeeded.
+    """
 
     def __init__(self, clock: Clock, flush_interval_s: float, checkpoint_interval_s: float) -> None:
         self._clock = clock
         self._flush_interval_s = flush_interval_s
         self._checkpoint_interval_s = checkpoint_interval_s
-        self._began_s = self._checkpointed_s = clock.monotonic_s()
+        self._began_s = self._checkpointed_s = self._flushed_s = clock.monotonic_s()
         self._checkpoint_pause_s = checkpoint_interval_s
         self._soon = False
         self._backoff_s = flush_interval_s
         self.failures = 0
+        self.took_s = 0.0
         self.pause_s = flush_interval_s
 
     def checkpoint_soon(self) -> None:
@@ -46,8 +50,15 @@ class Pace:
 
     def checkpoint_is_due(self) -> bool:
         """Whether the next write is a checkpoint rather than a flush."""
-        age_s = self._clock.monotonic_s() - self._checkpointed_s
-        return self._soon or age_s >= self._checkpoint_pause_s
+        return self._soon or self.checkpoint_age_s() >= self._checkpoint_pause_s
+
+    def flush_age_s(self) -> float:
+        """How long ago a write was last confirmed, or this began."""
+        return self._clock.monotonic_s() - self._flushed_s
+
+    def checkpoint_age_s(self) -> float:
+        """How long ago a checkpoint was last confirmed, or this began."""
+        return self._clock.monotonic_s() - self._checkpointed_s
 
     def begin(self) -> None:
         """A write begins now."""
@@ -55,8 +66,8 @@ class Pace:
 
     def succeed(self, *, checkpoint: bool) -> None:
         """The write that began last is confirmed."""
-        now_s = self._clock.monotonic_s()
-        took_s = now_s - self._began_s
+        now_s = self._flushed_s = self._clock.monotonic_s()
+        took_s = self.took_s = now_s - self._began_s
         self.failures = 0
         self._backoff_s = self._flush_interval_s
         self.pause_s = max(self._flush_interval_s, min(took_s, PAUSE_S_MAX))

@@ -7,10 +7,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from pipeline.errors import TallyError, TryAgainError
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
 
 if TYPE_CHECKING:
     from pipeline.checkpoint import Checkpointer
     from pipeline.group import Group
+    from pipeline.metrics.definitions.worker import WriteKind
+    from pipeline.metrics.meter import Meter
     from pipeline.writes.pace import Pace
     from pipeline.writes.room import Room
 
@@ -27,7 +31,14 @@ FINISH_S = 20.0
 class Pulse:
     """Writes what one worker has counted. Owned by one event loop."""
 
-    def __init__(self, checkpointer: Checkpointer, group: Group, room: Room, pace: Pace) -> None:
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        group: Group,
+        room: Room,
+        pace: Pace,
+        meter: Meter = UNMEASURED,
+    ) -> None:
         self._checkpointer = checkpointer
         self._group = group
         self._room = room
@@ -38,6 +49,11 @@ class Pulse:
         self._deadline: asyncio.Timeout | None = None
         self._generation = -1
         self._stalled: dict[int, int] = {}
+        self._meter = meter
+        meter.read(metric.FLUSH_AGE(), pace.flush_age_s)
+        meter.read(metric.CHECKPOINT_AGE(), pace.checkpoint_age_s)
+        meter.read(metric.UNFLUSHED_ROWS(), lambda: room.rows)
+        meter.read(metric.OWNED_SHARDS(), lambda: len(checkpointer.owned))
 
     def on_taken_over(self) -> None:
         """Checkpoint soon, so that it is known who counts what, from where on."""
@@ -71,6 +87,7 @@ class Pulse:
         """Write once. Takes as long as the servers need; raises TimeoutError when it hangs."""
         # Only a checkpoint writes dead letters, so reading must not wait for the interval's end.
         checkpoint = self._pace.checkpoint_is_due() or self._room.lacks_dead_letters()
+        kind: WriteKind = "checkpoint" if checkpoint else "flush"
         rows = self._room.rows
         try:
             # The deadline is for the write, not for waiting until a take-over is done.
@@ -84,6 +101,7 @@ class Pulse:
                     await self._unstall()
         except TallyError as error:
             self._pace.fail()
+            self._meter.add(metric.WRITE_FAILURES(write=kind))
             log.warning("%s; trying again in %.1f s", error, self._pace.pause_s)
             return
         finally:
@@ -91,6 +109,9 @@ class Pulse:
         if self._pace.failures:
             log.warning("writing goes on after %d failures", self._pace.failures)
         self._pace.succeed(checkpoint=checkpoint)
+        self._meter.observe(metric.WRITE_SECONDS(write=kind), self._pace.took_s)
+        owned = self._checkpointer.owned.values()
+        self._meter.set(metric.LIVE_CELLS(), sum(one.shard.live_cells() for one in owned))
         await self._room.free(rows)
 
     async def finish(self) -> None:

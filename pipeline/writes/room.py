@@ -7,10 +7,14 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
+    from pipeline.metrics.meter import Meter
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +41,14 @@ class Room:
         clock: Clock,
         *,
         dead_letters_max: int = DEAD_LETTERS_MAX,
+        meter: Meter = UNMEASURED,
     ) -> None:
         self.rows = 0
         self._rows_max = rows_max
         self._dead_letters = dead_letters
         self._dead_letters_max = dead_letters_max
         self._clock = clock
+        self._meter = meter
         self._freed = asyncio.Condition()
         self._wanted = asyncio.Event()
         self._waiting = 0
@@ -76,6 +82,7 @@ class Room:
         if (why := self._why_full()) is None:
             return
         since_s = self._clock.monotonic_s()
+        self._meter.add(metric.ROOM_WAITS())
         self._waiting += 1
         self._wanted.set()
         if self._waiting == 1:
@@ -85,8 +92,10 @@ class Room:
                 await self._freed.wait_for(lambda: self._why_full() is None)
         finally:
             self._waiting -= 1
+            waited_s = self._clock.monotonic_s() - since_s
+            self._meter.add(metric.ROOM_WAIT_SECONDS(), waited_s)
         if self._waiting == 0:
-            log.warning("reading goes on after %.1f s", self._clock.monotonic_s() - since_s)
+            log.warning("reading goes on after %.1f s", waited_s)
 
     async def free(self, rows: int) -> None:
         """So many increments that were taken before are flushed; dead letters may be gone, too."""

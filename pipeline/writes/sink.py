@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipeline.errors import OperatorError
+from pipeline.metrics.definitions import worker as metric
+from pipeline.metrics.meter import UNMEASURED
 from pipeline.writes.cell_rows import cell_rows, incarnate
 from pipeline.writes.inserter import Inserter
 from pipeline.writes.ledger_rows import ledger_rows
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline.checkpoint import Freshness, Position
     from pipeline.dead_letters import DeadLetter
+    from pipeline.metrics.meter import Meter
     from pipeline.shard import ShardSnapshot
 
 log = logging.getLogger(__name__)
@@ -41,10 +44,11 @@ class ClickHouseSink:
     TryAgainError when ClickHouse is away, OperatorError when it refuses to take anything.
     """
 
-    def __init__(self, url: str, build: int, replica: str) -> None:
+    def __init__(self, url: str, build: int, replica: str, meter: Meter = UNMEASURED) -> None:
         self._build = build
         self._replica = replica
-        self._inserter = Inserter(url)
+        self._meter = meter
+        self._inserter = Inserter(url, meter)
         self._set_aside = SetAside()
 
     def watch(self, on_progress: Callable[[], None]) -> None:
@@ -66,7 +70,7 @@ class ClickHouseSink:
                 next(iter(refused.values())),
             )
         new = self._set_aside.add(others, refused)
-        return self._set_aside.letters(pa.concat_tables([aside, new]))
+        return self._measured(self._set_aside.letters(pa.concat_tables([aside, new])))
 
     async def write_summaries(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
         """Insert what is kept beside cells; returns what was refused."""
@@ -79,7 +83,7 @@ class ClickHouseSink:
             log.warning("ClickHouse refuses an entry of the ledger: %s", reason)
         if letters:
             log.warning("ClickHouse refuses rows of sketches: %d are dead letters", len(letters))
-        return letters
+        return self._measured(letters)
 
     async def write_positions(self, positions: Sequence[Position]) -> None:
         """Insert one row per shard; call it after the cells it speaks of are confirmed."""
@@ -114,6 +118,8 @@ class ClickHouseSink:
             await self._inserter.insert("tally.freshness", pa.table(columns))
         except OperatorError as error:
             log.warning("how fresh counts are cannot be told: %s", error)
+        for row in samples:
+            self._meter.observe(metric.FRESHNESS(), row.freshness_ms / 1000)
 
     async def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Insert one row per dead letter; a repeated one is the same row."""
@@ -147,6 +153,11 @@ class ClickHouseSink:
     def close(self) -> None:
         """Let go of the connection. Never raises."""
         self._inserter.close()
+
+    def _measured(self, letters: list[DeadLetter]) -> list[DeadLetter]:
+        if letters:
+            self._meter.add(metric.DEAD_LETTERS(kind="clickhouse"), len(letters))
+        return letters
 
 
 def _timestamps_ms(milliseconds: list[int]) -> pa.Array:

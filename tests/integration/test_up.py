@@ -82,6 +82,7 @@ class Found(NamedTuple):
     kafka: str
     clickhouse: str
     web: str | None
+    metrics: dict[str, str]
     pids: dict[str, int]
 
 

@@ -46,6 +46,8 @@ async def serve(data: Path, host: str, port: int) -> None:
     # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
     from pipeline.embedded.clickhouse.engine import Engine  # noqa: PLC0415
     from pipeline.embedded.clickhouse.server import Door  # noqa: PLC0415
+    from pipeline.metrics.definitions.clickhouse import CLICKHOUSE  # noqa: PLC0415
+    from pipeline.metrics.values import Metrics  # noqa: PLC0415
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,7 +58,7 @@ async def serve(data: Path, host: str, port: int) -> None:
     engine = Engine(data / "engine")
     try:
         runner = web.AppRunner(
-            Door(engine, spool, SystemClock()).application(),
+            Door(engine, spool, SystemClock(), Metrics(CLICKHOUSE)).application(),
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,

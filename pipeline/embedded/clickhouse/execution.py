@@ -36,13 +36,15 @@ class Answer:
 class Execution:
     """A query with all it needs. `run` is called once, in a thread of its own.
 
-    The event loop looks at `pipe` and `statement` meanwhile; the statement is None at first.
+    The event loop looks at `pipe`, `begun` and `statement` meanwhile; the statement is None at
+    first.
     """
 
     def __init__(self, request: Request, spool: Spool, session: Session, folder: Path) -> None:
         self.request = request
         self.pipe = Pipe()
         self.statement: Statement | None = None
+        self.begun = False
         self._spool = spool
         self._session = session
         self._folder = folder
@@ -60,6 +62,7 @@ class Execution:
 
     def run(self) -> Answer:
         """Blocks until the query is done; raises ClickHouseError. Ends the pipe in any case."""
+        self.begun = True
         try:
             text, rest = self._text()
             statement = parse(text, self.request.query_size_bytes_max)

@@ -26,7 +26,10 @@ EXCEPTION_TAG = "X-ClickHouse-Exception-Tag"
 
 
 class Reply:
-    """The answer to one request. Used on the event loop; nothing here blocks it for long."""
+    """The answer to one request. Used on the event loop; nothing here blocks it for long.
+
+    `sent_bytes` is what of the body has left, and `is_cut` whether a failure ended it half way.
+    """
 
     def __init__(
         self, http: web.Request, execution: Execution, version: str, timezone: str
@@ -40,6 +43,8 @@ class Reply:
         }
         self._encoding = known(execution.request.accepted_encodings)
         self._http_encoder = encoder(self._encoding)
+        self.sent_bytes = 0
+        self.is_cut = False
 
     async def send(self, done: asyncio.Future[Answer], folder: Path) -> web.StreamResponse:
         """Send the answer of a running query; raises ClickHouseError if nothing was sent yet."""
@@ -59,11 +64,12 @@ class Reply:
         if held.size_bytes > HELD_BACK_BYTES and self._http.method != "HEAD":
             response = await self._start(answer.format)
             await self._copy(response, coder, held)
-            await response.write(coder.finish())
+            await self._write(response, coder.finish())
             return response
         body = held.reader().read()
         if body:
             body = await encoded(coder, body) + coder.finish()
+        self.sent_bytes += 0 if self._http.method == "HEAD" else len(body)
         return web.Response(body=body, headers=self._all_headers(answer.format, bool(body)))
 
     async def _send_streaming(
@@ -80,20 +86,21 @@ class Reply:
         try:
             await self._copy(response, coder, held)
             while piece := await self._execution.pipe.read():
-                await response.write(await encoded(coder, piece))
+                await self._write(response, await encoded(coder, piece))
             await asyncio.shield(done)
-            await response.write(coder.finish())
+            await self._write(response, coder.finish())
         except ClickHouseError as error:
             await self._cut(response, error, tag)
         return response
 
     async def _cut(self, response: web.StreamResponse, error: ClickHouseError, tag: str) -> None:
         """Only HTTP's compression is left on: the exception is no block of anything."""
+        self.is_cut = True
         text = error.body(self._version)
         size_bytes = len(text.encode())
         block = f"\r\n__exception__\r\n{tag}\r\n{text}{size_bytes} {tag}\r\n__exception__\r\n"
         last = self._http_encoder.compress(block.encode()) + self._http_encoder.finish()
-        await response.write(last)
+        await self._write(response, last)
         if self._http.transport is not None:
             self._http.transport.close()
 
@@ -114,7 +121,11 @@ class Reply:
     async def _copy(self, response: web.StreamResponse, coder: Encoder, held: Spool) -> None:
         reader = held.reader()
         while piece := reader.read(HELD_BACK_BYTES):
-            await response.write(await encoded(coder, piece))
+            await self._write(response, await encoded(coder, piece))
+
+    async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
+        await response.write(piece)
+        self.sent_bytes += len(piece)
 
     def _all_headers(self, fmt: str, has_body: bool) -> dict[str, str]:
         headers = {**self._headers, "Content-Type": content_type(fmt), "X-ClickHouse-Format": fmt}

@@ -15,10 +15,14 @@ from pipeline.embedded.clickhouse.engine import Engine
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.execution import Answer, Execution
 from pipeline.embedded.clickhouse.form import is_form, read_form
+from pipeline.embedded.clickhouse.measures import QueryMeasure
 from pipeline.embedded.clickhouse.reply import Reply, error_response
 from pipeline.embedded.clickhouse.request import Request, parse_request
 from pipeline.embedded.clickhouse.sessions import Session, Sessions
 from pipeline.embedded.clickhouse.spool import Spool
+from pipeline.metrics.definitions import clickhouse as metric
+from pipeline.metrics.exposition import exposition
+from pipeline.metrics.values import Metrics
 
 QUERIES_MAX = 32
 QUERIES_WAITING_MAX = 256
@@ -34,22 +38,29 @@ _NO_SUCH_PATH = (
 class Door:
     """ClickHouse's HTTP interface on one engine. Made and used on the event loop."""
 
-    def __init__(self, engine: Engine, folder: Path, clock: Clock) -> None:
+    def __init__(self, engine: Engine, folder: Path, clock: Clock, metrics: Metrics) -> None:
         """`folder` takes bodies that outgrow memory; it must exist and be empty."""
         self._engine = engine
         self._folder = folder
+        self._clock = clock
+        self._metrics = metrics
         self._sessions = Sessions(engine, clock)
         self._threads = ThreadPoolExecutor(QUERIES_MAX, "query")
         # Killing must not wait behind the queries to be killed.
         self._killer = ThreadPoolExecutor(1, "kill")
-        self._running: set[str] = set()
+        self._running: dict[str, Execution | None] = {}
         self._asking: dict[asyncio.Task[Any], Execution] = {}
         self._finishing: set[asyncio.Task[None]] = set()
+        metrics.read(metric.QUERIES_RUNNING(), self._begun)
+        metrics.read(metric.QUERIES_WAITING(), lambda: len(self._running) - self._begun())
+        metrics.read(metric.SESSIONS(), lambda: len(self._sessions))
 
     def application(self) -> web.Application:
         app = web.Application()
         for path in ("/ping", "/replicas_status"):
             app.router.add_get(path, self._ok)
+        # A ClickHouse server has these under another port; one more is one more to choose.
+        app.router.add_get("/metrics", self._tell)
         app.router.add_route("*", "/", self._query)
         app.router.add_route("*", "/{path:.*}", self._no_such_path)
         app.on_shutdown.append(self._stop_reading)
@@ -58,6 +69,13 @@ class Door:
 
     async def _ok(self, _http: web.Request) -> web.Response:
         return web.Response(text="Ok.\n", content_type="text/html", charset="UTF-8")
+
+    async def _tell(self, http: web.Request) -> web.Response:
+        found = exposition(self._metrics, http.headers.get("Accept", ""))
+        return web.Response(body=found.body, headers={"Content-Type": found.content_type})
+
+    def _begun(self) -> int:
+        return sum(one is not None and one.begun for one in list(self._running.values()))
 
     async def _no_such_path(self, http: web.Request) -> web.Response:
         return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path_qs))
@@ -71,15 +89,22 @@ class Door:
         if http.method != "POST" and not http.query_string and not http.can_read_body:
             return await self._ok(http)
         query_id = http.query.get("query_id") or str(uuid.uuid4())
+        measure = QueryMeasure(self._metrics, self._clock)
         try:
             fields, files = await read_form(http) if is_form(http) else ({}, {})
             values = {**http.query, **fields, "query_id": query_id}
             request = parse_request(http.method, values.items(), http.headers, files)
-            return await self._answer(http, request)
+            return await self._answer(http, request, measure)
         except ClickHouseError as error:
-            return error_response(error, query_id, self._engine.version)
+            refusal = error_response(error, query_id, self._engine.version)
+            measure.outcome, measure.sent_bytes = "failed", len(refusal.text or "")
+            return refusal
+        finally:
+            measure.end()
 
-    async def _answer(self, http: web.Request, request: Request) -> web.StreamResponse:
+    async def _answer(
+        self, http: web.Request, request: Request, measure: QueryMeasure
+    ) -> web.StreamResponse:
         spool = Spool(self._folder)
         try:
             await receive(http, spool)
@@ -87,7 +112,10 @@ class Door:
         except BaseException:
             spool.close()
             raise
-        execution = Execution(request, spool, session, self._folder)
+        finally:
+            measure.received_bytes = spool.size_bytes
+        execution = measure.execution = Execution(request, spool, session, self._folder)
+        self._running[request.query_id] = execution
         thread = self._threads.submit(execution.run)
         asking = asyncio.current_task()
         try:
@@ -96,7 +124,10 @@ class Door:
             reply = Reply(http, execution, self._engine.version, self._engine.timezone)
             done = asyncio.wrap_future(thread)
             done.add_done_callback(_seen)
-            return await reply.send(done, self._folder)
+            response = await reply.send(done, self._folder)
+            measure.outcome = "failed" if reply.is_cut else "answered"
+            measure.sent_bytes = reply.sent_bytes
+            return response
         finally:
             if asking is not None:
                 self._asking.pop(asking, None)
@@ -118,7 +149,7 @@ class Door:
                 f"Query with id = {request.query_id} is already running",
             )
         session = self._sessions.take(request.session)
-        self._running.add(request.query_id)
+        self._running[request.query_id] = None
         return session
 
     async def _end(
@@ -136,7 +167,7 @@ class Door:
                     await asyncio.wrap_future(kill)
             # Asked for the state itself: a future of the event loop may be cancelled while it runs.
             await asyncio.sleep(0 if thread.done() else KILL_EVERY_S)
-        self._running.discard(request.query_id)
+        self._running.pop(request.query_id, None)
         spool.close()
         self._sessions.give_back(
             session, close=request.session is not None and request.session.close

@@ -35,6 +35,9 @@ class Sessions:
         self._clock = clock
         self._by_id: dict[str, Session] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_id)
+
     def take(self, wish: SessionWish | None) -> Session:
         """A session for one query: a passing one without a wish, else the named one, maybe new.
 

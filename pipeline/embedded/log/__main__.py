@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
+import os
 import resource
 import signal
 import sys
@@ -15,6 +17,10 @@ from pipeline.embedded.log.maintenance import Maintenance
 from pipeline.embedded.log.server import Server
 from pipeline.errors import OperatorError
 from pipeline.local.claim import claimed
+from pipeline.metrics.definitions.log import LOG
+from pipeline.metrics.liveness import Liveness
+from pipeline.metrics.server import MetricsServer
+from pipeline.metrics.values import Metrics
 
 SWITCH_INTERVAL_S = 0.0005
 
@@ -42,12 +48,23 @@ def raise_file_limit() -> int:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Serves until SIGTERM or SIGINT; raises OperatorError when the port is taken."""
+    """Serves until SIGTERM or SIGINT, metrics too where TALLY_METRICS says host:port.
+
+    Raises OperatorError when a port is taken.
+    """
+    metrics, liveness = Metrics(LOG), Liveness(SystemClock())
+    with contextlib.ExitStack() as serving:
+        if address := os.environ.get("TALLY_METRICS", "").strip():
+            serving.callback(MetricsServer(address, metrics, liveness.trouble).close)
+        await _serve(options, metrics, liveness)
+
+
+async def _serve(options: argparse.Namespace, metrics: Metrics, liveness: Liveness) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    broker = Broker(options.data, SystemClock(), options.fsync)
+    broker = Broker(options.data, SystemClock(), options.fsync, metrics)
     # Half of the files are left for segments, however many peers come.
     server = Server(broker, connections_max=raise_file_limit() // 2)
     try:
@@ -62,6 +79,7 @@ async def serve(options: argparse.Namespace) -> None:
         loop.create_task(broker.flusher.run()),
         loop.create_task(broker.coordinator.run()),
         loop.create_task(maintenance.run()),
+        loop.create_task(liveness.run()),
     ]
     sys.stdout.write(f"log ready on {options.host}:{port}\n")
     sys.stdout.flush()

@@ -16,6 +16,8 @@ from pipeline.embedded.log.meta import Meta, TopicRow
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
+from pipeline.metrics.definitions import log as metric
+from pipeline.metrics.meter import UNMEASURED, Meter
 
 NODE_ID = 1
 PARTITIONS_MAX = 10_000
@@ -46,18 +48,24 @@ class Topic:
 class Broker:
     """The node's state. Called by the event loop's thread; waits for the disk alone."""
 
-    def __init__(self, folder: Path, clock: Clock, fsync: Fsync) -> None:
+    def __init__(self, folder: Path, clock: Clock, fsync: Fsync, meter: Meter = UNMEASURED) -> None:
         """Opens all partitions; blocks while torn tails are looked for."""
         self.folder = folder
         self.clock = clock
         self.meta = Meta(folder / "meta.sqlite", sync_each_commit=fsync is Fsync.ALWAYS)
         self.cluster_id = self.meta.fact("cluster_id", uuid.uuid4().hex[:22])
-        self.flusher = Flusher(fsync)
+        self.meter = meter
+        self.flusher = Flusher(fsync, clock, meter)
         self.coordinator = Coordinator(self.meta, clock)
         self.host = ""
         self.port = 0
         self.topics: dict[str, Topic] = {}
         self.partition_count = 0
+        self.fetches_waiting = 0
+        meter.read(metric.REQUESTS_WAITING(waits_for="records"), lambda: self.fetches_waiting)
+        meter.read(metric.TOPICS(), lambda: len(self.topics))
+        meter.read(metric.PARTITIONS(), lambda: self.partition_count)
+        meter.read(metric.GROUPS(), lambda: len(self.coordinator.groups))
         rows = self.meta.topics()
         self._remove_leftovers({self._folder_of(row) for row in rows})
         for row in rows:

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pipeline.clock import Clock
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.producers import Snapshot
 from pipeline.embedded.log.segment import Segment
 from pipeline.embedded.log.sidecar import Sidecar, sidecar_of
+from pipeline.metrics.definitions import log as metric
+from pipeline.metrics.meter import UNMEASURED, Meter
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +31,10 @@ INTERVAL_S = 1.0
 class Flusher:
     """One thread that syncs. Its methods are called by the event loop's thread and do not block."""
 
-    def __init__(self, mode: Fsync) -> None:
+    def __init__(self, mode: Fsync, clock: Clock, meter: Meter = UNMEASURED) -> None:
         self.mode = mode
+        self._clock = clock
+        self._meter = meter
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fsync")
         self._dirty: set[Segment] = set()
         self._writes = 0
@@ -59,7 +64,9 @@ class Flusher:
         writes = self._writes
         paths = [segment.path for segment in segments]
         loop = asyncio.get_running_loop()
+        began_s = self._clock.monotonic_s()
         await loop.run_in_executor(self._thread, _sync_or_die, paths)
+        self._meter.observe(metric.SYNC_SECONDS(), self._clock.monotonic_s() - began_s)
         self._writes_synced = writes
         self._sync = None
 

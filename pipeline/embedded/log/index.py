@@ -32,10 +32,10 @@ class SparseIndex:
         at = bisect_left(self.max_timestamps_ms, timestamp_ms) - 1
         return self.positions[at] if at >= 0 else 0
 
-    def last_start_until(self, position: int) -> int:
-        """The last indexed batch start at or before `position`."""
+    def last_start_until(self, position: int) -> tuple[int, int]:
+        """The last indexed batch start at or before `position`, and its base offset."""
         at = bisect_right(self.positions, position) - 1
-        return self.positions[at] if at >= 0 else 0
+        return (self.positions[at], self.offsets[at]) if at >= 0 else (0, 0)
 
     def columns(self) -> tuple[bytes, bytes, bytes]:
         return self.offsets.tobytes(), self.positions.tobytes(), self.max_timestamps_ms.tobytes()

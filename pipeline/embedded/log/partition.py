@@ -114,16 +114,17 @@ class Partition:
         self.segments.append(fresh)
         self._on_closed(self, closed, self.producers.snapshot())
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
+    def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """Whole batches from the one that holds `offset` on; empty at the end.
 
-        At least one batch when there is one. The caller has checked that the offset is in range.
+        With the offset that comes after them. At least one batch when there is one. The caller has
+        checked that the offset is in range.
         """
         for segment in self._segments_from(offset):
             position = segment.position_of(offset)
             if position is not None:
                 return segment.read(position, max_bytes)
-        return b""
+        return b"", offset
 
     def _segments_from(self, offset: int) -> list[Segment]:
         segments = self.segments

@@ -122,24 +122,27 @@ class Segment:
                 return position
         return None
 
-    def read(self, position: int, max_bytes: int) -> bytes:
-        """Whole batches from a batch start on, about `max_bytes` of them, but at least one."""
-        end = position + max_bytes
+    def read(self, position: int, max_bytes: int) -> tuple[bytes, int]:
+        """Whole batches from a batch start on, about `max_bytes` of them, but at least one.
+
+        With the offset that comes after them.
+        """
+        end, next_offset = position + max_bytes, self.next_offset
         if end >= self.size:
             end = self.size
         else:
-            end = self.index.last_start_until(end)
+            end, next_offset = self.index.last_start_until(end)
             if end <= position:
-                end = self._walk_to(position, position + max_bytes)
-        return os.pread(self.fd, end - position, position)
+                end, next_offset = self._walk_to(position, position + max_bytes)
+        return os.pread(self.fd, end - position, position), next_offset
 
-    def _walk_to(self, position: int, limit: int) -> int:
-        end = position
+    def _walk_to(self, position: int, limit: int) -> tuple[int, int]:
+        end, next_offset = position, self.base_offset
         for start, header in self.scan(position):
             if end > position and start + header.size > limit:
                 break
-            end = start + header.size
-        return end
+            end, next_offset = start + header.size, header.next_offset
+        return end, next_offset
 
     def batch_at(self, position: int, header: BatchHeader) -> memoryview:
         return memoryview(os.pread(self.fd, header.length + LENGTH_OVERHEAD, position))

@@ -9,9 +9,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pipeline.embedded.log.broker import Broker
-from pipeline.embedded.log.handlers.apis import APIS, FLEXIBLE_FROM
+from pipeline.embedded.log.handlers.apis import APIS, FLEXIBLE_FROM, NAMES, Api
 from pipeline.embedded.log.handlers.cluster import announced
 from pipeline.embedded.log.handlers.context import Context
+from pipeline.embedded.log.handlers.errors_in import first_error
 from pipeline.embedded.log.protocol.frames import SHARED_BYTES, FrameReader
 from pipeline.embedded.log.protocol.wire import (
     API_VERSIONS_KEY,
@@ -21,6 +22,7 @@ from pipeline.embedded.log.protocol.wire import (
     write_answer,
 )
 from pipeline.errors import BadInputError
+from pipeline.metrics.definitions import log as metric
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,8 @@ UNREAD_BYTES_MAX = 512 * 1024 * 1024
 SHARE_BYTES = 64 * 1024
 HELD_BYTES_MAX = 4 * 1024 * 1024
 _SIZE = struct.Struct(">i")
+_MALFORMED = "malformed"
+_REQUESTS = {key: metric.REQUESTS(api=name) for key, name in NAMES.items()}
 
 
 class Peers:
@@ -40,6 +44,7 @@ class Peers:
         self.connections: set[Connection] = set()
         self.connections_max = connections_max
         self.unread_bytes = 0
+        self.unread_frames = 0
         self.scratch = memoryview(bytearray(SHARED_BYTES))
 
     def may_hold(self, share_bytes: int) -> bool:
@@ -79,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._peers.connections.discard(self)
         self._hold(-self._held_bytes)
+        self._peers.unread_frames -= self._frames.qsize()
         self._task.cancel()
 
     def pause_writing(self) -> None:
@@ -100,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         for frame in frames:
             self._frames.put_nowait(frame)
+        self._peers.unread_frames += len(frames)
         self._hold(sum(map(len, frames)) + self._reader.held_bytes - partial_before)
         if not self._peers.may_hold(self._held_bytes):
             self._transport.abort()
@@ -117,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while True:
                 frame = await self._frames.get()
+                self._peers.unread_frames -= 1
                 self._hold(-len(frame))
                 if self._is_paused and self._frames.qsize() < FRAMES_WAITING_MAX // 2:
                     self._is_paused = False
@@ -138,6 +146,15 @@ class Connection(asyncio.BufferedProtocol):
         api = APIS.get(request.api_key)
         if api is None:
             raise BadInputError(f"request {request.api_key} is not supported")
+        meter, name = self._broker.meter, NAMES[request.api_key]
+        meter.add(_REQUESTS[request.api_key])
+        try:
+            return await self._answer_to(api, request)
+        except BadInputError:
+            meter.add(metric.REQUEST_ERRORS(api=name, error=_MALFORMED))
+            raise
+
+    async def _answer_to(self, api: Api, request: Request) -> list[bytes]:
         if not api.version_min <= request.version <= api.version_max:
             if request.api_key == API_VERSIONS_KEY:
                 return [_unsupported_api_versions(request)]
@@ -147,6 +164,9 @@ class Connection(asyncio.BufferedProtocol):
         assert api.handler is not None
         context = Context(self._broker, request.version, request.client_id, self._host)
         answer = await api.handler(context, read_body(request))
+        if (code := first_error(answer)) is not None:
+            series = metric.REQUEST_ERRORS(api=NAMES[request.api_key], error=code.name)
+            self._broker.meter.add(series)
         return [write_answer(request.api_key, request.version, request.correlation_id, answer)]
 
     async def close(self) -> None:
@@ -167,7 +187,11 @@ class Server:
 
     def __init__(self, broker: Broker, connections_max: int) -> None:
         self._broker = broker
-        self._peers = Peers(connections_max)
+        peers = self._peers = Peers(connections_max)
+        meter = broker.meter
+        meter.read(metric.CONNECTIONS(), lambda: len(peers.connections))
+        meter.read(metric.UNREAD_BYTES(), lambda: peers.unread_bytes)
+        meter.read(metric.REQUESTS_WAITING(waits_for="turn"), lambda: peers.unread_frames)
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:

@@ -7,6 +7,7 @@ import pytest
 from pipeline.embedded.log import flusher as flusher_module
 from pipeline.embedded.log.flusher import Flusher
 from pipeline.embedded.log.fsync import Fsync
+from tests.kit.clocks import ManualClock
 from tests.unit.embedded_log.batches import make_values
 from tests.unit.embedded_log.test_partition import open_partition
 
@@ -31,7 +32,7 @@ async def test_an_answer_waits_for_the_disk_in_mode_always(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    flusher, partition = Flusher(Fsync.ALWAYS), open_partition(tmp_path)
+    flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path)
     partition.append(make_values(1), 5)
     flusher.wrote(partition.active)
     waiting = asyncio.create_task(flusher.durable())
@@ -48,7 +49,7 @@ async def test_those_who_wait_while_a_sync_runs_share_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    flusher, partition = Flusher(Fsync.ALWAYS), open_partition(tmp_path)
+    flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path)
     waiting = []
     for _ in range(10):
         partition.append(make_values(1), 5)
@@ -66,7 +67,7 @@ async def test_an_answer_does_not_wait_in_mode_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    flusher, partition = Flusher(Fsync.SECOND), open_partition(tmp_path)
+    flusher, partition = Flusher(Fsync.SECOND, ManualClock()), open_partition(tmp_path)
     partition.append(make_values(1), 5)
     flusher.wrote(partition.active)
     await asyncio.wait_for(flusher.durable(), 1)
@@ -80,7 +81,7 @@ async def test_a_closed_segment_gets_its_sidecar_after_its_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    flusher, partition = Flusher(Fsync.SECOND), open_partition(tmp_path)
+    flusher, partition = Flusher(Fsync.SECOND, ManualClock()), open_partition(tmp_path)
     partition.append(make_values(1), 5)
     closed = partition.active
     flusher.closed(partition, closed, partition.producers.snapshot())
@@ -93,7 +94,7 @@ async def test_a_closed_segment_gets_its_sidecar_after_its_sync(
 
 
 async def test_files_deleted_meanwhile_are_no_error(tmp_path: Path) -> None:
-    flusher, partition = Flusher(Fsync.ALWAYS), open_partition(tmp_path / "p")
+    flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path / "p")
     partition.append(make_values(1), 5)
     flusher.wrote(partition.active)
     partition.active.remove()

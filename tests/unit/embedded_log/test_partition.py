@@ -39,7 +39,7 @@ def read_all(partition: Partition, start: int = 0, max_bytes: int = 300) -> list
     found: list[int] = []
     offset = start
     while offset < partition.end_offset:
-        data = partition.read(offset, max_bytes)
+        data, _ = partition.read(offset, max_bytes)
         if not data:
             break
         found += [o for o in offsets_in(data) if o >= offset]
@@ -62,9 +62,9 @@ def test_a_read_gives_whole_batches_and_at_least_one(tmp_path: Path) -> None:
     partition = open_partition(tmp_path)
     for _ in range(10):
         partition.append(make_values(5), 5)
-    assert offsets_in(partition.read(7, 1)) == [5, 6, 7, 8, 9]
+    assert offsets_in(partition.read(7, 1)[0]) == [5, 6, 7, 8, 9]
     size = partition.active.size // 10
-    assert offsets_in(partition.read(0, 3 * size + 1)) == list(range(15))
+    assert offsets_in(partition.read(0, 3 * size + 1)[0]) == list(range(15))
     partition.close()
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import OperatorError
-from schemas.settings import Settings, load_settings, split_host_port
+from schemas.addresses import split_host_port
+from schemas.settings import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +19,7 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "kafka": "127.0.0.1:19092",
         "clickhouse": "http://127.0.0.1:18123",
         "web": "127.0.0.1:8321",
+        "metrics": None,
         "replica": "main",
         "config": None,
         "build": 0,
@@ -52,6 +54,7 @@ def test_a_config_in_the_working_folder_is_found() -> None:
         ("KAFKA", "a.example:9092, [::1]:9093", "a.example:9092,[::1]:9093"),
         ("CLICKHOUSE", "https://user:secret@ch.example/", "https://user:secret@ch.example"),
         ("WEB", "0.0.0.0:80", "0.0.0.0:80"),
+        ("METRICS", "127.0.0.1:9464 ", "127.0.0.1:9464"),
         ("REPLICA", "eu-west.1", "eu-west.1"),
         ("CONFIG", "/etc/tally.toml", Path("/etc/tally.toml")),
         ("BUILD", "7", 7),

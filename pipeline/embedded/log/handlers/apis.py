@@ -73,4 +73,13 @@ APIS: dict[int, Api] = {
 }
 
 
+def _name(api: Api) -> str:
+    handler = api.handler or api.raw_handler
+    assert handler is not None
+    return handler.__name__
+
+
+NAMES = {key: _name(api) for key, api in APIS.items()}
+"""What requests are called where they are counted: as their handlers."""
+
 FLEXIBLE_FROM = {key: api.flexible_from for key, api in APIS.items()}

@@ -9,6 +9,7 @@ from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.protocol.fetch import PartitionData, write_answer
 from pipeline.embedded.log.protocol.wire import Request, read_body
+from pipeline.metrics.definitions import log as metric
 
 # One answer is held in memory per connection: this bounds it, whatever the client allows.
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
@@ -25,6 +26,7 @@ async def fetch(broker: Broker, request: Request) -> list[bytes]:
     is_short = size < body.min_bytes and not is_urgent and wait_s > 0
     if is_short and await _wait_for_more(broker, body, body.min_bytes - size, wait_s):
         topics, _, _ = collect(broker, body)
+    _measure(broker, [part for _, parts in topics for part in parts])
     return write_answer(request.version, request.correlation_id, topics)
 
 
@@ -55,10 +57,20 @@ def _read(broker: Broker, topic: str, wanted: Any, limit: int) -> PartitionData:
     start, end = partition.start_offset, partition.end_offset
     if not start <= wanted.fetch_offset <= end:
         return PartitionData(wanted.partition, ErrorCode.offset_out_of_range, end, start)
-    records = b""
+    records, next_offset = b"", wanted.fetch_offset
     if limit > 0 and wanted.fetch_offset < end:
-        records = partition.read(wanted.fetch_offset, min(limit, wanted.partition_max_bytes))
-    return PartitionData(wanted.partition, ErrorCode.none, end, start, records)
+        limit = min(limit, wanted.partition_max_bytes)
+        records, next_offset = partition.read(wanted.fetch_offset, limit)
+    offsets = next_offset - wanted.fetch_offset
+    return PartitionData(wanted.partition, ErrorCode.none, end, start, records, offsets)
+
+
+def _measure(broker: Broker, parts: list[PartitionData]) -> None:
+    broker.meter.add(metric.FETCHED_BYTES(), sum(len(part.records) for part in parts))
+    broker.meter.add(metric.FETCHED_RECORDS(), sum(part.offsets for part in parts))
+    code = next((part.code for part in parts if part.code is not ErrorCode.none), None)
+    if code is not None:
+        broker.meter.add(metric.REQUEST_ERRORS(api="fetch", error=code.name))
 
 
 async def _wait_for_more(broker: Broker, body: Any, missing_bytes: int, wait_s: float) -> bool:
@@ -73,6 +85,7 @@ async def _wait_for_more(broker: Broker, body: Any, missing_bytes: int, wait_s: 
     grown = asyncio.Event()
     for partition in partitions:
         partition.watch(grown)
+    broker.fetches_waiting += 1
     try:
         async with asyncio.timeout(wait_s):
             while not _is_enough(partitions, before_bytes + missing_bytes):
@@ -81,6 +94,7 @@ async def _wait_for_more(broker: Broker, body: Any, missing_bytes: int, wait_s: 
     except TimeoutError:
         pass
     finally:
+        broker.fetches_waiting -= 1
         for partition in partitions:
             partition.unwatch(grown)
     return (

@@ -15,6 +15,7 @@ from pipeline.embedded.log.protocol.produce import (
 )
 from pipeline.embedded.log.protocol.wire import Request
 from pipeline.errors import BadInputError
+from pipeline.metrics.definitions import log as metric
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ async def produce(broker: Broker, request: Request) -> list[bytes]:
     else:
         now_ms = broker.clock.now_ms()
         results = [_append(broker, part, now_ms) for part in body.parts]
+    _measure(broker, results)
     if body.acks == 0:
         failed = [result for result in results if result.code is not ErrorCode.none]
         if failed:
@@ -43,6 +45,12 @@ async def produce(broker: Broker, request: Request) -> list[bytes]:
     return [write_answer(request.version, request.correlation_id, results)]
 
 
+def _measure(broker: Broker, results: list[PartitionResult]) -> None:
+    code = next((one.code for one in results if one.code is not ErrorCode.none), None)
+    if code is not None:
+        broker.meter.add(metric.REQUEST_ERRORS(api="produce", error=code.name))
+
+
 def _append(broker: Broker, part: PartitionRecords, now_ms: int) -> PartitionResult:
     partition = broker.partition(part.topic, part.partition)
     if partition is None:
@@ -50,6 +58,7 @@ def _append(broker: Broker, part: PartitionRecords, now_ms: int) -> PartitionRes
         return PartitionResult(part.topic, part.partition, code)
     if part.records is None:
         return PartitionResult(part.topic, part.partition, ErrorCode.invalid_record)
+    end_offset = partition.end_offset
     try:
         appended = partition.append(part.records, now_ms)
     except RejectedBatchError as rejected:
@@ -58,6 +67,9 @@ def _append(broker: Broker, part: PartitionRecords, now_ms: int) -> PartitionRes
         logger.warning("%s: append failed: %s", partition.folder, error)
         return PartitionResult(part.topic, part.partition, ErrorCode.kafka_storage_error)
     broker.flusher.wrote(partition.active)
+    if partition.end_offset > end_offset:  # A repeated batch was stored before.
+        broker.meter.add(metric.PRODUCED_BYTES(), len(part.records))
+        broker.meter.add(metric.PRODUCED_RECORDS(), partition.end_offset - end_offset)
     return PartitionResult(
         part.topic,
         part.partition,

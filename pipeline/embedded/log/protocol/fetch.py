@@ -17,13 +17,14 @@ _NONE_REPLICA_AND_SIZE = struct.Struct(">iii")
 
 
 class PartitionData(NamedTuple):
-    """One partition's share of an answer."""
+    """One partition's share of an answer; `offsets` is how many of them the records cover."""
 
     partition: int
     code: ErrorCode
     end_offset: int = -1
     start_offset: int = -1
     records: bytes = b""
+    offsets: int = 0
 
 
 def write_answer(
