@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -21,6 +22,16 @@ TIMEOUT_S = 20.0
 _QUEUE_KB_MAX = 16 * 1024
 
 _FETCH_WAIT_MS_MAX = 100
+
+_NO_LEADER_YET = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+_ATTEMPTS_MAX = 20
+_RETRY_S = 0.25
 
 _RANGE_MESSAGES_MAX = 100
 """Held at a time when a range is read: a message may have a mebibyte."""
@@ -51,13 +62,22 @@ def groupless_consumer(kafka: str, settings: Mapping[str, int | str] | None = No
 
 
 def partition_ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset a partition has and the one after its last. Blocks; raises TryAgainError."""
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
-    except KafkaException as error:
-        raise TryAgainError(
-            f"Kafka did not tell the ends of {topic}; is it up, and did a worker run? {error}"
-        ) from error
+    """The first offset a partition has and the one after its last.
+
+    Blocks, also while a topic that was made a moment ago has no leader yet; raises TryAgainError.
+    """
+    for attempt in range(_ATTEMPTS_MAX):
+        try:
+            place = TopicPartition(topic, partition)
+            return consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() in _NO_LEADER_YET and attempt + 1 < _ATTEMPTS_MAX:
+                time.sleep(_RETRY_S)
+                continue
+            raise TryAgainError(
+                f"Kafka did not tell the ends of {topic}; is it up, and did a worker run? {error}"
+            ) from error
+    raise AssertionError("the last attempt returns or raises")
 
 
 def log_ends(kafka: str, topic: str = topics.INCREMENTS) -> list[int]:

@@ -85,6 +85,13 @@ class Settings(BaseSettings):
     metrics: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] | None = Field(
         default=None, description="Where a worker or the log serves its metrics: host:port."
     )
+    cache_age_s: float = Field(
+        default=2.0,
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="How old a cached answer of the web API may be, in seconds.",
+    )
     replica: Annotated[str, AfterValidator(_replica)] = Field(
         default="main", description="This cluster's name in cells that regions exchange."
     )

@@ -29,7 +29,7 @@ COMMANDS = (
     "demo", "up", "worker", "produce", "count", "status", "accept_log", "migrate", "schema",
     "dead_letters", "explain", "tail", "rules", "partitions", "doctor", "top", "rank", "unique",
     "trending", "shard", "load", "replay", "builds", "exchange",
-    "adjust", "reset", "history", "verify", "token",
+    "adjust", "reset", "history", "verify", "serve", "token",
 )
 # fmt: on
 

@@ -8,7 +8,6 @@ import typer
 from pipeline.errors import OperatorError
 
 PLANNED = {
-    "serve": "The web API and dashboard.",
     "advise": "Which kind of counter fits.",
     "backup": "Copy the embedded data.",
     "restore": "Bring back a copy of the embedded data.",

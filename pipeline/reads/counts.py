@@ -118,6 +118,7 @@ def count_many(
     scope: Scope,
     mode: Mode,
     rollup_interval_ms: int,
+    *,
     positions: Sequence[FlushedShard] | None = None,
 ) -> dict[str, CountAnswer]:
     """The answers in a mode, or in `exact` where rolled-up windows cannot give them.

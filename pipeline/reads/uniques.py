@@ -80,8 +80,8 @@ class UniquesAnswer:
 def uniques(reads: Reads, question: Question) -> UniquesAnswer:
     """The members of all counters and windows asked for, each counted once.
 
-    Blocks; raises TryAgainError when ClickHouse is away, NothingThereError where a counter's members
-    are not counted by the rules.
+    Blocks; raises TryAgainError when ClickHouse is away, NothingThereError where a counter's
+    members are not counted by the rules.
     """
     # Positions come first: whatever is read after them holds at least that much.
     positions = reads.positions()

@@ -1,14 +1,14 @@
 """The whole web API on one screen.
 
-    request
-      └▶ around: the path as it was sent, figures, safe headers      around.py
-          └▶ caller: who asks, what they may, how often              callers.py, pipeline/access/
-              └▶ question: parameters read and checked               questions.py, limits.py
-                  ├▶ totals: cached, exact, live                     counting.py, cache.py, batches.py
-                  ├▶ windows, uniques, top, trending                 asking.py, pipeline/reads/
-                  ├▶ increments: checked, sent, answered by receipt  timely.py, bulk.py, pipeline/producer/
-                  └▶ events: views that many follow                  hub.py
-              └▶ answer: JSON, CSV, Parquet, or one line of error    answering.py, exports.py, problems.py
+request
+  └▶ around: the path as it was sent, figures, safe headers      around.py
+      └▶ caller: who asks, what they may, how often              callers.py, pipeline/access/
+          └▶ question: parameters read and checked               questions.py, limits.py
+              ├▶ totals: cached, exact, live                     counting.py, cache.py
+              ├▶ windows, uniques, top, trending                 asking.py, pipeline/reads/
+              ├▶ increments: checked, sent, a receipt            timely.py, pipeline/producer/
+              └▶ events: views that many follow                  hub.py
+          └▶ answer: JSON, CSV, Parquet, or one line of error    answering.py, problems.py
 """
 
 from __future__ import annotations

@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 from pydantic_core import from_json
 
 from pipeline.errors import BadInputError
-from pipeline.produce.checking import check
+from pipeline.produce.checking import RefusedLine, check
 from pipeline.produce.reading import read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pipeline.produce.checking import RefusedLine
 
 
 @dataclass(frozen=True, slots=True)

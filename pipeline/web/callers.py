@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends
 from fastapi.security import HTTPBearer
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
+from starlette.requests import Request
 
 from pipeline.access.errors import BadTokenError, NoTokenError, TooFastError
 from pipeline.access.grant import ALL, Grant, Rights

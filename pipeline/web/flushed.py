@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.clock import Clock
-    from pipeline.reads.receipts import Behind
     from pipeline.reads.reads import FlushedShard
+    from pipeline.reads.receipts import Behind
     from pipeline.web.asking import Asking
 
 POLL_S = 0.05

@@ -27,8 +27,6 @@ does not take the connection for dead."""
 VIEWS_MAX = 200
 FOLLOWERS_MAX = 5_000
 
-Ask = "Callable[[], Awaitable[dict[str, Any]]]"
-
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -86,9 +84,7 @@ class Hub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _join(
-        self, name: str, ask: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> asyncio.Queue[News]:
+    def _join(self, name: str, ask: Callable[[], Awaitable[dict[str, Any]]]) -> asyncio.Queue[News]:
         view = self._views.setdefault(name, _View())
         queue: asyncio.Queue[News] = asyncio.Queue(maxsize=1)
         view.followers.add(queue)

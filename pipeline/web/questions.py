@@ -32,7 +32,7 @@ def text_of(part: str) -> str:
         raise BadInputError("the path is not UTF-8 text") from None
 
 
-async def path_counter(counter: Annotated[str, Path(**_COUNTER)]) -> str:  # type: ignore[arg-type]  # keywords
+async def path_counter(counter: Annotated[str, Path(**_COUNTER)]) -> str:
     """The counter in the path, by the rules of events."""
     return checked_counter(text_of(counter))
 
@@ -134,7 +134,5 @@ Region = Annotated[str | None, Depends(asked_region)]
 After = Annotated[Places, Depends(asked_receipt)]
 Session = Annotated[Places, Depends(session)]
 AskedPeriod = Annotated[Period, Depends(asked_period)]
-Wait = Annotated[
-    float, Query(ge=0, le=WAIT_S_MAX, description="Seconds to wait for that at most.")
-]
+Wait = Annotated[float, Query(ge=0, le=WAIT_S_MAX, description="Seconds to wait for that at most.")]
 K = Annotated[int, Query(ge=1, le=K_MAX, description="So many of them.")]

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
-from starlette.responses import Response  # noqa: TC002
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pipeline.errors import BadInputError
 from pipeline.producer.receipts import Places

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from pipeline.errors import BadInputError
@@ -29,7 +29,6 @@ VIEWS_MAX = 20
 TOP_K = 20
 
 Names = Annotated[list[str] | None, Query(max_length=VIEWS_MAX)]
-Ask = "Callable[[], Awaitable[dict[str, Any]]]"
 
 
 @router.get("/events", response_class=StreamingResponse)

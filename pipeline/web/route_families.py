@@ -6,8 +6,8 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
-from starlette.responses import Response  # noqa: TC002
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pipeline.errors import BadInputError
 from pipeline.reads import families, trends
@@ -71,7 +71,5 @@ async def trending(
         now,
         tuple(one for one in trends.KINDS if not kind or one in kind),
     )
-    found = await request.app.state.services.asking.ask(
-        partial(trends.trending, question=question)
-    )
+    found = await request.app.state.services.asking.ask(partial(trends.trending, question=question))
     return answered(request, found.document())

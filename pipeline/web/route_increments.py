@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, Field
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
-from starlette.responses import Response  # noqa: TC002
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import web as metric

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter
-from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.requests import Request
 from starlette.responses import Response
 
 from pipeline.errors import TallyError
@@ -17,7 +17,9 @@ from pipeline.web.callers import Caller
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/health", response_model=documents.Health, responses={503: {"model": documents.Health}})
+@router.get(
+    "/health", response_model=documents.Health, responses={503: {"model": documents.Health}}
+)
 async def health(request: Request) -> Response:
     """200 when counting goes on as it should, 503 with the problems when not. Needs no token."""
     try:
@@ -47,4 +49,6 @@ async def metrics(request: Request, caller: Caller) -> Response:
     services = request.app.state.services
     accept = request.headers.get("accept", "")
     found = await asyncio.to_thread(exposition, services.metrics, accept)
-    return Response(found.body, 200, {"Cache-Control": "no-store", "Content-Type": found.content_type})
+    return Response(
+        found.body, 200, {"Cache-Control": "no-store", "Content-Type": found.content_type}
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pipeline.access.access import Access
 from pipeline.errors import OperatorError, TryAgainError
@@ -21,6 +21,7 @@ from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
 from pipeline.web.hub import Hub
 from pipeline.web.status import StatusWatch
+from pipeline.web.timely import Timely
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,11 +63,16 @@ class Services:
             rollup_interval_s=settings.rollup_interval_s,
         )
         self.metrics.read(metric.CACHE_ENTRIES(), lambda: len(self.counting.cache))
+        self.timely = Timely(self.asking, clock)
         self.status = StatusWatch(settings, self.asking, clock)
         self.hub = Hub(self.metrics)
         self._producer: Producer | None = None
         self._no_producer = "Kafka was not reached yet: ask again in a moment"
-        self._tasks: list[asyncio.Task[NoReturn]] = []
+
+    @property
+    def edge_age_s(self) -> int:
+        """For how long an edge may keep a cached answer: whole seconds are all it understands."""
+        return int(self.settings.cache_age_s)
 
     @property
     def producer(self) -> Producer:

@@ -6,7 +6,6 @@ applied last, so that a refusal is an answer and nothing is written.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -66,9 +65,11 @@ class Timely:
         if now_s - self._asked_s > AGE_S:
             self._asked_s = now_s
             try:
-                self._rules = await self._asking.ask(partial(newest_rules)) or self._rules
+                found = await self._asking.ask(newest_rules)
             except TryAgainError:
                 self._asked_s = float("-inf")
+            else:
+                self._rules = found or self._rules
         return self._rules
 
 

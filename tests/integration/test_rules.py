@@ -114,7 +114,7 @@ def test_retention_is_dropped_by_as_it_was_applied_and_not_by_who_leads(
     )
     client.close()
     settings = Settings(
-        kafka=tally.kafka, clickhouse=tally.clickhouse, longest_query_s=0, config=None
+        kafka=tally.kafka, clickhouse=tally.clickhouse, build=1, longest_query_s=0, config=None
     )
     roll_up = roll_up_with(settings, SystemClock())
     is_final = f"SELECT count() > 0 FROM tally.final_days WHERE slot_day = {day}"

@@ -1,0 +1,110 @@
+"""Runs the web API in this process, on an address that is safe to serve on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import uvicorn
+import uvloop
+
+from pipeline.errors import OperatorError
+from pipeline.web.app import build_app
+from pipeline.web.services import Services
+from schemas.addresses import split_host_port
+
+if TYPE_CHECKING:
+    from pipeline.clock import Clock
+    from schemas.settings import Settings
+
+CONNECTIONS_MAX = 10_000
+"""Beyond so many at once, further requests are answered 503."""
+
+IDLE_S = 75
+STOP_S = 10
+BACKLOG = 2_048
+
+
+def serve(settings: Settings, clock: Clock) -> None:
+    """Serve until a signal ends it. Prints `web ready` when it listens.
+
+    Kafka and ClickHouse may come up later. Raises OperatorError for an address that cannot be
+    listened on, or that others reach while there are no tokens.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for repeats_what_is_raised in ("clickhouse_connect", "urllib3"):
+        logging.getLogger(repeats_what_is_raised).setLevel(logging.ERROR)
+    host, port = split_host_port(settings.web)
+    services = Services(settings, clock)
+    if services.access is None and not is_loopback(host):
+        raise OperatorError(
+            f"{settings.web} can be reached by others, and there are no tokens: set TALLY_TOKENS "
+            "(tally token add makes one) or TALLY_JWT_KEY, or listen on 127.0.0.1"
+        )
+    listener = _listen(host, port)
+    config = uvicorn.Config(
+        build_app(services),
+        loop="none",
+        http="httptools",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # What is loaded by now stays: the collector need not look at it again while somebody waits.
+    gc.collect()
+    gc.freeze()
+    server = _Server(config)
+    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve([listener]))
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            sys.stdout.write(f"web ready: http://{_address(sockets)}\n")
+            sys.stdout.flush()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address. Pure: a name is not looked up."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise OperatorError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another with TALLY_WEB"
+        ) from error
+    return listener
+
+
+def _address(sockets: list[socket.socket] | None) -> str:
+    host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
