@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from aiohttp import web
 from pipeline.clock import Clock
 from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.engine import Engine
+from pipeline.embedded.clickhouse.entrance import Entrance
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.execution import Answer, Execution
 from pipeline.embedded.clickhouse.form import is_form, read_form
+from pipeline.embedded.clickhouse.reading import Reading
 from pipeline.embedded.clickhouse.reply import Reply, error_response
 from pipeline.embedded.clickhouse.request import Request, parse_request
 from pipeline.embedded.clickhouse.sessions import Session, Sessions
@@ -34,9 +37,11 @@ _NO_SUCH_PATH = (
 class Door:
     """ClickHouse's HTTP interface on one engine. Made and used on the event loop."""
 
-    def __init__(self, engine: Engine, folder: Path, clock: Clock) -> None:
+    def __init__(self, engine: Engine, folder: Path, clock: Clock, entrance: Entrance) -> None:
         """`folder` takes bodies that outgrow memory; it must exist and be empty."""
         self._engine = engine
+        self._entrance = entrance
+        self._reading = Reading.of(engine.table_functions)
         self._folder = folder
         self._sessions = Sessions(engine, clock)
         self._threads = ThreadPoolExecutor(QUERIES_MAX, "query")
@@ -60,11 +65,12 @@ class Door:
         return web.Response(text="Ok.\n", content_type="text/html", charset="UTF-8")
 
     async def _no_such_path(self, http: web.Request) -> web.Response:
-        return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path_qs))
+        return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path))
 
     async def _query(self, http: web.Request) -> web.StreamResponse:
         if http.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            # There are no passwords here, so no page of another site may ask in its reader's name.
+            # A browser may need no password here, or know it already, so no page of another site
+            # may ask in its reader's name.
             return web.Response(status=403, text="Queries from other sites' pages are refused.\n")
         if http.method not in ("GET", "HEAD", "POST", "PUT"):
             return web.Response(status=501, text=f"Unsupported method: {http.method}\n")
@@ -72,14 +78,21 @@ class Door:
             return await self._ok(http)
         query_id = http.query.get("query_id") or str(uuid.uuid4())
         try:
+            is_reader = self._entrance.is_reader(http.headers, http.query)
             fields, files = await read_form(http) if is_form(http) else ({}, {})
             values = {**http.query, **fields, "query_id": query_id}
             request = parse_request(http.method, values.items(), http.headers, files)
-            return await self._answer(http, request)
+            if is_reader:
+                # A session keeps what SET and CREATE made, neither of which is for readers, and
+                # one of somebody else's would come without the engine's own belt.
+                request = replace(request, session=None)
+            return await self._answer(http, request, self._reading if is_reader else None)
         except ClickHouseError as error:
             return error_response(error, query_id, self._engine.version)
 
-    async def _answer(self, http: web.Request, request: Request) -> web.StreamResponse:
+    async def _answer(
+        self, http: web.Request, request: Request, reading: Reading | None
+    ) -> web.StreamResponse:
         spool = Spool(self._folder)
         try:
             await receive(http, spool)
@@ -87,7 +100,7 @@ class Door:
         except BaseException:
             spool.close()
             raise
-        execution = Execution(request, spool, session, self._folder)
+        execution = Execution(request, spool, session, self._folder, reading)
         thread = self._threads.submit(execution.run)
         asking = asyncio.current_task()
         try:
