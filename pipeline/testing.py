@@ -44,12 +44,14 @@ FLUSH_INTERVAL_S = "0.1"
 
 @dataclass(frozen=True)
 class TallyServer:
-    """A running Tally: a log, a ClickHouse and one worker. Tests share it, data and all."""
+    """A running Tally: a log, a ClickHouse, one worker and the web API. Tests share it, data and all."""
 
     kafka: str
     """Of the log, as Kafka clients take it: host:port."""
     clickhouse: str
     """URL of ClickHouse's HTTP interface, as clickhouse-connect takes it for `dsn`."""
+    web: str
+    """URL of the web API."""
     data: Path
     """The folder that keeps everything; what the parts printed is in its `logs`."""
     clock: Clock = field(default_factory=SystemClock, repr=False)
@@ -152,7 +154,7 @@ def _healthy(
             raise OperatorError("\n    ".join([f"tally up {what}; it wrote:", *words]))
         time.sleep(POLL_S)
     found = json.loads(addresses.read_text())
-    return TallyServer(found["kafka"], found["clickhouse"], data, clock)
+    return TallyServer(found["kafka"], found["clickhouse"], f"http://{found['web']}", data, clock)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from pipeline.local.supervisor import Supervisor
 from schemas.settings import load_settings
 
 HOST = "127.0.0.1"
+WEB = "web"
 PORT_GRACE_S = 1.0
 SECOND_SIGNAL_S = 0.5
 ANSWER_TIMEOUT_S = 3.0
@@ -81,7 +82,7 @@ class Addresses:
 def stages(
     data: Path, addresses: Addresses, workers: int, fsync: Fsync = Fsync.SECOND
 ) -> list[list[Part]]:
-    """The log and ClickHouse together, then the workers. Pure."""
+    """The log and ClickHouse together, then the workers and the web API. Pure."""
     kafka = (HOST, addresses.kafka_port)
     clickhouse = (HOST, addresses.clickhouse_port)
     return [
@@ -103,6 +104,17 @@ def stages(
                 environment=addresses.environment_of(name),
             )
             for name in worker_names(workers)
+        ]
+        + [
+            Part(
+                name=WEB,
+                argv=[sys.executable, "-m", "pipeline.cli", "serve"],
+                address=f"{HOST}:{addresses.web_port}",
+                probe=_web_is_ready,
+                ready_timeout_s=60.0,
+                stop_timeout_s=15.0,
+                environment=addresses.environment_of(WEB),
+            )
         ],
     ]
 
@@ -117,6 +129,10 @@ def _server(name: str, data: Path, address: tuple[str, int], probe: Probe, *opti
     where = ["--data", str(data / name), "--host", host, "--port", str(port)]
     argv = [sys.executable, "-m", f"pipeline.embedded.{name}", *where, *options]
     return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0)
+
+
+async def _web_is_ready(output: Output) -> bool:
+    return output.said("web ready")
 
 
 async def _worker_is_ready(output: Output) -> bool:
@@ -233,10 +249,11 @@ def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -
 
 def next_steps(data: Path, addresses: Addresses) -> str:
     """What to do once all is healthy. Pure."""
-    kafka, clickhouse, _ = addresses.environment.values()
+    kafka, clickhouse, web = addresses.environment.values()
     return f"""
 Kafka       {kafka}
 ClickHouse  {clickhouse}
+Web         http://{web} (its description: http://{web}/docs)
 Data        {data}
 
 In another terminal:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import shutil
 import signal
 import sys
@@ -9,9 +10,12 @@ from pathlib import Path
 
 from aiohttp import web
 
+from pipeline.access.access import Access
+from pipeline.access.own import own_known
 from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
 from pipeline.local.claim import claimed
+from schemas.settings import load_settings
 
 STOP_WITHIN_S = 5.0
 HEADER_BYTES_MAX = 1 << 20
@@ -23,8 +27,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder that keeps the tables")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=18123, help="0 takes any free port")
+    parser.add_argument("--tokens", type=Path, help="token file; TALLY_TOKENS if left out")
+    parser.add_argument("--jwt-key", type=Path, help="key of JWTs; TALLY_JWT_KEY if left out")
     options = parser.parse_args()
+    given = {"tokens": options.tokens, "jwt_key": options.jwt_key}
     try:
+        settings = load_settings(**{name: path for name, path in given.items() if path})
+        access = Access.of(settings, SystemClock(), own_known(os.environ))
         # The engine has a lock of its own, but it complains on stderr in several lines, and only
         # after having loaded for a second.
         with claimed(
@@ -34,17 +43,18 @@ def main() -> int:
             in_use=f"{options.data} is in use by another ClickHouse; "
             "stop it or give another --data",
         ):
-            asyncio.run(serve(options.data, options.host, options.port))
+            asyncio.run(serve(options.data, options.host, options.port, access))
     except OperatorError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
         return 1
     return 0
 
 
-async def serve(data: Path, host: str, port: int) -> None:
+async def serve(data: Path, host: str, port: int, access: Access | None) -> None:
     """Serve until told to stop; raises OperatorError when the port or the folder cannot be had."""
     # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
     from pipeline.embedded.clickhouse.engine import Engine  # noqa: PLC0415
+    from pipeline.embedded.clickhouse.entrance import Entrance  # noqa: PLC0415
     from pipeline.embedded.clickhouse.server import Door  # noqa: PLC0415
     from pipeline.metrics.definitions.clickhouse import CLICKHOUSE  # noqa: PLC0415
     from pipeline.metrics.values import Metrics  # noqa: PLC0415
@@ -58,7 +68,7 @@ async def serve(data: Path, host: str, port: int) -> None:
     engine = Engine(data / "engine")
     try:
         runner = web.AppRunner(
-            Door(engine, spool, SystemClock(), Metrics(CLICKHOUSE)).application(),
+            Door(engine, spool, SystemClock(), Entrance(access), Metrics(CLICKHOUSE)).application(),
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,

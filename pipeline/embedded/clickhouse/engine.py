@@ -77,6 +77,9 @@ class Engine:
         try:
             self._root = Connection(self._path)
             self.version = self._root.query(b"SELECT version()")[0].decode().strip()
+            self.table_functions = tuple(
+                self._root.query(b"SELECT name FROM system.table_functions")[0].decode().split()
+            )
             self.timezone = self._root.query(b"SELECT timezone()")[0].decode().strip()
         except (RuntimeError, ClickHouseError) as error:
             raise OperatorError(f"ClickHouse cannot open {data}: {error}") from None

@@ -2,6 +2,8 @@
 
 import re
 
+ACCESS_DENIED = 497
+AUTHENTICATION_FAILED = 516
 CANNOT_DECOMPRESS = 271
 CANNOT_READ_ALL_DATA = 33
 BAD_ARGUMENTS = 36
@@ -10,6 +12,7 @@ INTO_OUTFILE_NOT_ALLOWED = 358
 INVALID_SESSION_TIMEOUT = 374
 NOT_IMPLEMENTED = 48
 QUERY_IS_TOO_LARGE = 229
+QUOTA_EXCEEDED = 201
 QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING = 216
 READONLY = 164
 SESSION_IS_LOCKED = 373
@@ -37,6 +40,8 @@ _STATUS_OF_CODES = {
     411: {381},
     413: {229},
     415: {779},
+    # Of the door alone: clients know by it to try again, as Retry-After says.
+    429: {201},
     501: {48},
     503: {76, 209, 439},
 }
@@ -52,10 +57,11 @@ class ClickHouseError(Exception):
     Not a TallyError: it crosses the wire to whoever asked, and never reaches the pipeline.
     """
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, retry_after_s: int | None = None) -> None:
         super().__init__(text)
         self.code = code
         self.text = text
+        self.retry_after_s = retry_after_s
 
     @property
     def status(self) -> int:

@@ -12,6 +12,7 @@ from pipeline.embedded.clickhouse.compression import decoded
 from pipeline.embedded.clickhouse.counts import Counts
 from pipeline.embedded.clickhouse.insert import with_data_in
 from pipeline.embedded.clickhouse.pipe import Pipe
+from pipeline.embedded.clickhouse.reading import Reading
 from pipeline.embedded.clickhouse.request import Request
 from pipeline.embedded.clickhouse.scope import scoped
 from pipeline.embedded.clickhouse.sessions import Session
@@ -40,7 +41,15 @@ class Execution:
     first.
     """
 
-    def __init__(self, request: Request, spool: Spool, session: Session, folder: Path) -> None:
+    def __init__(
+        self,
+        request: Request,
+        spool: Spool,
+        session: Session,
+        folder: Path,
+        reading: Reading | None = None,
+    ) -> None:
+        """With `reading`, the query is one of somebody who may only read."""
         self.request = request
         self.pipe = Pipe()
         self.statement: Statement | None = None
@@ -48,6 +57,7 @@ class Execution:
         self._spool = spool
         self._session = session
         self._folder = folder
+        self._reading = reading
 
     @property
     def format(self) -> str:
@@ -67,7 +77,10 @@ class Execution:
             text, rest = self._text()
             statement = parse(text, self.request.query_size_bytes_max)
             self.statement = statement
-            with scoped(self._session, self.request, statement):
+            if self._reading is not None:
+                self._reading.check(self.request, statement)
+            is_reader = self._reading is not None
+            with scoped(self._session, self.request, statement, is_reader=is_reader):
                 return self._dispatch(statement, text, rest)
         finally:
             self.pipe.close_writing()

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_SKIPPED = re.compile(rb"(?:\s+|--[^\n]*|\#[ !][^\n]*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
+_SKIPPED = re.compile(rb"(?:\s+|--[^\n]*|//[^\n]*|\#[ !][^\n]*)+")
+_COMMENT_EDGE = re.compile(rb"/\*|\*/")
 _TOKEN = re.compile(
     rb"""
       (?P<word>[A-Za-z_][A-Za-z0-9_$]*)
@@ -45,9 +46,7 @@ def tokens(sql: bytes) -> Iterator[Token]:
     """Tokens of `sql` in order, without spaces and comments; lazy, so data costs nothing."""
     position, depth = 0, 0
     while True:
-        skipped = _SKIPPED.match(sql, position)
-        if skipped is not None:
-            position = skipped.end()
+        position = _skip(sql, position)
         found = _TOKEN.match(sql, position)
         if found is None:
             return
@@ -60,3 +59,24 @@ def tokens(sql: bytes) -> Iterator[Token]:
         if kind == "sign" and text in _OPENING:
             depth += 1
         position = found.end()
+
+
+def _skip(sql: bytes, position: int) -> int:
+    """Where the next token begins, past spaces and comments."""
+    while True:
+        if sql.startswith(b"/*", position):
+            position = _comment_end(sql, position)
+        elif skipped := _SKIPPED.match(sql, position):
+            position = skipped.end()
+        else:
+            return position
+
+
+def _comment_end(sql: bytes, start: int) -> int:
+    """The end of the comment at `start`: comments nest, as they do in the engine."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(sql, start):
+        depth += 1 if edge.group() == b"/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(sql)

@@ -144,6 +144,8 @@ async def encoded(coder: Encoder, piece: bytes) -> bytes:
 def error_response(error: ClickHouseError, query_id: str, version: str) -> web.Response:
     """The whole answer of a query that failed before anything was sent."""
     headers = {"X-ClickHouse-Exception-Code": str(error.code), "X-ClickHouse-Query-Id": query_id}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
     return web.Response(
         status=error.status,
         text=error.body(version),

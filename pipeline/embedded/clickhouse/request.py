@@ -15,7 +15,7 @@ MAX_QUERY_SIZE_BYTES = 262_144
 SESSION_TIMEOUT_S_DEFAULT = 60
 SESSION_TIMEOUT_S_MAX = 3600
 
-# Accounts, quotas and roles are accepted and ignored: whoever reaches the loopback door may ask.
+# Quotas and roles are accepted and ignored; who may ask was decided before (entrance.py).
 # How much is held back, and that errors are plain text, is the door's own choice (reply.py).
 _IGNORED = frozenset(
     (

@@ -25,8 +25,13 @@ OUTPUT_PLACE_BYTES = 4096
 
 
 @contextmanager
-def scoped(session: Session, request: Request, statement: Statement) -> Iterator[None]:
-    """The session, as the request wants it, for one statement; blocks, raises ClickHouseError."""
+def scoped(
+    session: Session, request: Request, statement: Statement, *, is_reader: bool = False
+) -> Iterator[None]:
+    """The session, as the request wants it, for one statement; blocks, raises ClickHouseError.
+
+    A reader's session is a passing one, and ends up as the engine's `readonly = 1`.
+    """
     connection = session.connection
     settings = _settings(session, request)
     if session.id:
@@ -39,10 +44,13 @@ def scoped(session: Session, request: Request, statement: Statement) -> Iterator
             connection.query(b"USE " + identifier(request.database))
             undo.callback(_use_own_database, session)
         # GET comes first: under it, a request may not loosen `readonly` again.
-        if request.from_get and not session.id:
+        if request.from_get and not session.id and not is_reader:
             connection.set({"readonly": "2"})
         undo.callback(_set_own_values, session, settings)
         connection.set(settings)
+        if is_reader:
+            # Last, since nothing can be set under it.
+            connection.set({"readonly": "1"})
         yield
         if session.id:
             _remember(session, statement)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from aiohttp import web
 from pipeline.clock import Clock
 from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.engine import Engine
+from pipeline.embedded.clickhouse.entrance import Entrance
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.execution import Answer, Execution
 from pipeline.embedded.clickhouse.form import is_form, read_form
 from pipeline.embedded.clickhouse.measures import QueryMeasure
+from pipeline.embedded.clickhouse.reading import Reading
 from pipeline.embedded.clickhouse.reply import Reply, error_response
 from pipeline.embedded.clickhouse.request import Request, parse_request
 from pipeline.embedded.clickhouse.sessions import Session, Sessions
@@ -38,9 +41,13 @@ _NO_SUCH_PATH = (
 class Door:
     """ClickHouse's HTTP interface on one engine. Made and used on the event loop."""
 
-    def __init__(self, engine: Engine, folder: Path, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, engine: Engine, folder: Path, clock: Clock, entrance: Entrance, metrics: Metrics
+    ) -> None:
         """`folder` takes bodies that outgrow memory; it must exist and be empty."""
         self._engine = engine
+        self._entrance = entrance
+        self._reading = Reading.of(engine.table_functions)
         self._folder = folder
         self._clock = clock
         self._metrics = metrics
@@ -71,6 +78,10 @@ class Door:
         return web.Response(text="Ok.\n", content_type="text/html", charset="UTF-8")
 
     async def _tell(self, http: web.Request) -> web.Response:
+        try:
+            self._entrance.is_reader(http.headers, http.query)
+        except ClickHouseError as error:
+            return error_response(error, str(uuid.uuid4()), self._engine.version)
         found = exposition(self._metrics, http.headers.get("Accept", ""))
         return web.Response(body=found.body, headers={"Content-Type": found.content_type})
 
@@ -78,11 +89,12 @@ class Door:
         return sum(one is not None and one.begun for one in list(self._running.values()))
 
     async def _no_such_path(self, http: web.Request) -> web.Response:
-        return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path_qs))
+        return web.Response(status=404, text=_NO_SUCH_PATH.format(path=http.path))
 
     async def _query(self, http: web.Request) -> web.StreamResponse:
         if http.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            # There are no passwords here, so no page of another site may ask in its reader's name.
+            # A browser may need no password here, or know it already, so no page of another site
+            # may ask in its reader's name.
             return web.Response(status=403, text="Queries from other sites' pages are refused.\n")
         if http.method not in ("GET", "HEAD", "POST", "PUT"):
             return web.Response(status=501, text=f"Unsupported method: {http.method}\n")
@@ -91,10 +103,15 @@ class Door:
         query_id = http.query.get("query_id") or str(uuid.uuid4())
         measure = QueryMeasure(self._metrics, self._clock)
         try:
+            is_reader = self._entrance.is_reader(http.headers, http.query)
             fields, files = await read_form(http) if is_form(http) else ({}, {})
             values = {**http.query, **fields, "query_id": query_id}
             request = parse_request(http.method, values.items(), http.headers, files)
-            return await self._answer(http, request, measure)
+            if is_reader:
+                # A session keeps what SET and CREATE made, neither of which is for readers, and
+                # one of somebody else's would come without the engine's own belt.
+                request = replace(request, session=None)
+            return await self._answer(http, request, self._reading if is_reader else None, measure)
         except ClickHouseError as error:
             refusal = error_response(error, query_id, self._engine.version)
             measure.outcome, measure.sent_bytes = "failed", len(refusal.text or "")
@@ -103,7 +120,11 @@ class Door:
             measure.end()
 
     async def _answer(
-        self, http: web.Request, request: Request, measure: QueryMeasure
+        self,
+        http: web.Request,
+        request: Request,
+        reading: Reading | None,
+        measure: QueryMeasure,
     ) -> web.StreamResponse:
         spool = Spool(self._folder)
         try:
@@ -114,7 +135,7 @@ class Door:
             raise
         finally:
             measure.received_bytes = spool.size_bytes
-        execution = measure.execution = Execution(request, spool, session, self._folder)
+        execution = measure.execution = Execution(request, spool, session, self._folder, reading)
         self._running[request.query_id] = execution
         thread = self._threads.submit(execution.run)
         asking = asyncio.current_task()

@@ -41,10 +41,16 @@ def command(data: Path, port: int = 0) -> list[str]:
 class ClickHouse:
     """A running door; ended by its process id, whatever the test did to it."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(
+        self, data: Path, *options: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.data = data
         self._process: subprocess.Popen[str] = start_tied(
-            command(data), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*command(data), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
         )
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_WITHIN_S)

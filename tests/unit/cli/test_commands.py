@@ -43,8 +43,8 @@ def test_help_lists_every_command_of_the_design(capsys: pytest.CaptureFixture[st
 
 def test_no_command_is_registered_twice() -> None:
     app = build_app()
-    names = [one.name for one in app.registered_commands]
-    names += [one.name for one in app.registered_groups]
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups]
     assert sorted(names, key=str) == sorted(DESIGNED)
 
 

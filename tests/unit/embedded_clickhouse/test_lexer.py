@@ -47,3 +47,17 @@ def test_an_unclosed_comment_reaches_to_the_end() -> None:
 def test_tokens_are_found_lazily() -> None:
     stream = tokens(b"INSERT " + b"'" * 10_000_001)
     assert next(stream).is_word(b"INSERT")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"a /* x /* y */ ' */ b",
+        b"a /*/ ' */ b",
+        b"a /*/**/' */b",
+        b"a // ' b\nb",
+        b"a -- '\n# '\n#!'\nb /* ' /* */",
+    ],
+)
+def test_comments_end_where_the_engine_ends_them(sql: bytes) -> None:
+    assert [token.text for token in tokens(sql)] == [b"a", b"b"]
