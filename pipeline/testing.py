@@ -44,7 +44,7 @@ FLUSH_INTERVAL_S = "0.1"
 
 @dataclass(frozen=True)
 class TallyServer:
-    """A running Tally: a log, a ClickHouse, one worker and the web API. Tests share it, data and all."""
+    """A running Tally: log, ClickHouse, worker and web API. Tests share it, data and all."""
 
     kafka: str
     """Of the log, as Kafka clients take it: host:port."""
