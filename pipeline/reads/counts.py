@@ -9,6 +9,7 @@ from pipeline.caps import spill_counter
 from pipeline.reads import sketched, spans
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
+from pipeline.reads.lifetimes import read_border, read_lifetimes
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
 from schemas.rules import GRAIN_MS
@@ -16,6 +17,7 @@ from schemas.rules import GRAIN_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pipeline.reads.lifetimes import Border
     from pipeline.reads.reads import FlushedShard, Reads
     from pipeline.reads.sketched import Estimated
     from pipeline.reads.taking import Values
@@ -49,6 +51,20 @@ class Question:
     @property
     def scope(self) -> Scope:
         return Scope(self.by, self.span, self.region)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What is read first: whatever is read after it holds at least that much."""
+
+    positions: Sequence[FlushedShard]
+    border: Border | None
+
+
+def read_ground(reads: Reads) -> Ground:
+    """How far shards are, and what is rolled up for good. Blocks; raises TryAgainError."""
+    positions = reads.positions()
+    return Ground(positions, read_border(reads, len(positions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +135,16 @@ def count_many(
     mode: Mode,
     rollup_interval_ms: int,
     *,
-    positions: Sequence[FlushedShard] | None = None,
+    ground: Ground | None = None,
 ) -> dict[str, CountAnswer]:
     """The answers in a mode, or in `exact` where rolled-up windows cannot give them.
 
-    `live` is exact: whoever wants it has asked the owners to flush before. So is what `positions`
-    are for, which were read before. A few queries answer all counters. Blocks; raises
-    TryAgainError when ClickHouse is away.
+    `live` is exact: whoever wants it has asked the owners to flush before. `ground` may have been
+    read before. A few queries answer all counters. Blocks; raises TryAgainError when ClickHouse is
+    away.
     """
-    # Positions come first: whatever is read after them holds at least that much.
-    positions = reads.positions() if positions is None else positions
+    ground = ground or read_ground(reads)
+    positions = ground.positions
     sure_ms = spans.sure_since(reads.now_ms(), (shard.log_ms for shard in positions))
     plan = spans.plan(scope.span, scope.by, sure_ms)
     if mode == "cached" and any(piece.grain == "1m" for piece in plan.pieces):
@@ -137,14 +153,13 @@ def count_many(
     rolled_up = _rolled_up(reads, positions) if cached else None
     spills = {spill_counter(_family(counter)) for counter in counters} | {spill_counter("")}
     spills -= {*counters}
-    sums = read_sums(
-        reads,
-        plan,
-        [*counters, *sorted(spills)],
-        cached=cached,
-        region=scope.region,
-        everywhere=sorted(spills),
-    )
+    names = [*counters, *sorted(spills)]
+    if plan.pieces == (spans.LIFE,) and ground.border is not None and not cached:
+        sums = read_lifetimes(reads, ground.border, names, scope.region, spills)
+    else:
+        sums = read_sums(
+            reads, plan, names, cached=cached, region=scope.region, everywhere=sorted(spills)
+        )
     estimated = _estimated(reads, counters, scope, plan, cached=cached)
     known = (
         as_of(positions, reads.now_ms())

@@ -219,7 +219,7 @@ class Counting:
                 scope=Scope(region=region),
                 mode=mode,
                 rollup_interval_ms=self._rollup_interval_ms,
-                positions=look.positions,
+                ground=look.ground,
             )
             answers = await self._asking.ask(question)
             for counter, answer in answers.items():

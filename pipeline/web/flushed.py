@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.producer.receipts import Places
+from pipeline.reads.counts import read_ground
 from pipeline.reads.receipts import behind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pipeline.clock import Clock
+    from pipeline.reads.counts import Ground
     from pipeline.reads.reads import FlushedShard
     from pipeline.reads.receipts import Behind
     from pipeline.web.asking import Asking
@@ -23,10 +25,14 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Positions, and when they were asked for."""
+    """What was read first, and when it was asked for."""
 
-    positions: Sequence[FlushedShard]
+    ground: Ground
     asked_s: float
+
+    @property
+    def positions(self) -> Sequence[FlushedShard]:
+        return self.ground.positions
 
     @property
     def places(self) -> Places:
@@ -72,5 +78,5 @@ class Flushed:
             await asyncio.sleep(min(POLL_S, left_s))
 
     async def _look(self, asked_s: float) -> Look:
-        self._last = Look(await self._asking.ask(lambda reads: reads.positions()), asked_s)
+        self._last = Look(await self._asking.ask(read_ground), asked_s)
         return self._last

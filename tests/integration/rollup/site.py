@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from clickhouse_connect.driver import Client
 
 from pipeline.clock import SystemClock
+from pipeline.reads.lifetimes import read_border, read_lifetimes
+from pipeline.reads.reads import Reads
 from pipeline.rollup.rollup import Rollup
 from pipeline.rollup.steps import Rolled
 from schemas.families import Families
@@ -133,6 +135,18 @@ class Site:
     def totals(self) -> dict[str, int]:
         rows = self.rows("SELECT counter, toString(net) FROM tally.totals")
         return {counter: int(net) for counter, net in rows}
+
+    def short_totals(self) -> dict[str, int] | None:
+        """The same by the short query; None where it cannot be used."""
+        reads = Reads(self.client, SystemClock())
+        border = read_border(reads, len(reads.positions()))
+        if border is None:
+            return None
+        counters = [str(name) for (name,) in self.rows("SELECT counter FROM tally.totals")]
+        found = read_lifetimes(reads, border, counters)
+        return {
+            counter: life[0] - life[1] for (counter,), sums in found.items() if (life := sums.life)
+        }
 
     def partitions_of(self, table: str) -> set[str]:
         """The days (or months) of which a table has parts."""

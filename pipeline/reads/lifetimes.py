@@ -1,0 +1,139 @@
+# ruff: noqa: S608 - what is put into statements are constants of this file and whole numbers.
+"""Totals of all time by a short query, for those who ask often.
+
+The views take the greater of rolled up and not, grain by grain, which is right at every moment, and
+costs ClickHouse tens of milliseconds to plan. Here it is known beforehand where the border is: days
+that are final are whole in `cells_1d`, and later ones have all their minutes, since nothing is
+dropped before it is final. So each cell is read from one table alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pipeline.reads.adjusted import Adjusted
+from pipeline.reads.sums import Sums
+from pipeline.reads.taking import Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pipeline.reads.reads import Reads
+    from pipeline.reads.taking import Values
+
+_BORDER = (
+    "SELECT build, clusters, count(day), "
+    "toUnixTimestamp(toDateTime(maxIf(day, partitions >= {shards:UInt32}), 'UTC')) "
+    "FROM (SELECT anyIf(build, cluster = '') AS build, count() AS clusters "
+    "FROM tally.live_builds) AS live LEFT JOIN ("
+    "SELECT build, partitions, toNullable(slot_day) AS day FROM tally.final_days "
+    "WHERE grain = '1d') AS final USING build GROUP BY build, clusters"
+)
+
+_WHERE = "build = {build:UInt32} AND counter IN {counters:Array(String)}"
+_KEY = "counter, toString(region) AS region, toString(replica) AS replica, shard"
+_VALUES = "p::Int128 AS p, n::Int128 AS n, duplicates::Int128 AS duplicates"
+_LIFE, _DAYS = 1, 2
+
+_CELLS = (
+    f"SELECT {_LIFE} AS part, {_KEY}, slot_month AS month, {_VALUES} "
+    f"FROM tally.cells_life FINAL WHERE {_WHERE} UNION ALL "
+    f"SELECT {_DAYS}, {_KEY}, toStartOfMonth(slot_day), {_VALUES} "
+    f"FROM tally.cells_1d FINAL WHERE {_WHERE} AND slot_day < {{border:Date}} UNION ALL "
+    f"SELECT {_DAYS}, {_KEY}, toStartOfMonth(toDate(slot)), {_VALUES} "
+    f"FROM tally.cells_1m FINAL WHERE {_WHERE} AND slot >= toDateTime({{border:Date}}, 'UTC')"
+)
+_ADJUSTMENTS = (
+    "SELECT counter, id, toString(region), toString(grain), toUnixTimestamp(window), `by` "
+    f"FROM tally.adjustments WHERE {_WHERE} "
+    "ORDER BY counter, id, log_time, shard, `offset` LIMIT 1 BY counter, id"
+)
+
+
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Days before `day` of this build are rolled up for good."""
+
+    build: int
+    day: date
+
+
+def read_border(reads: Reads, shards: int) -> Border | None:
+    """The border of the live build; None where the short query cannot be used.
+
+    That is after partitions were added, until days are final with them, and where other clusters'
+    cells are here, which become final elsewhere. Before a first day is final all are read from
+    minutes. Blocks; raises TryAgainError.
+    """
+    [(build, clusters, finals, newest_s)] = reads.rows(_BORDER, {"shards": shards})
+    if clusters != 1 or (finals and not newest_s):
+        return None
+    if not finals:
+        return Border(int(build), _EPOCH)
+    newest = datetime.fromtimestamp(int(newest_s), UTC).date()
+    return Border(int(build), newest + timedelta(days=1))
+
+
+def read_lifetimes(
+    reads: Reads,
+    border: Border,
+    counters: Sequence[str],
+    region: str | None = None,
+    everywhere: Collection[str] = (),
+) -> dict[tuple[Any, ...], Sums]:
+    """As `read_sums` of all time. Blocks; raises TryAgainError."""
+    parameters: dict[str, Any] = {
+        "build": border.build,
+        "border": border.day,
+        "counters": list(counters),
+    }
+    where = ""
+    if region is not None:
+        where = "WHERE region = {region:String} OR counter IN {everywhere:Array(String)} "
+        parameters |= {"region": region, "everywhere": list(everywhere)}
+    rows = reads.rows(
+        "SELECT part, counter, region, replica, shard, month, sum(p), sum(n), sum(duplicates) "
+        f"FROM ({_CELLS}) {where}GROUP BY part, counter, region, replica, shard, month",
+        parameters,
+    )
+    lives = _lives(rows)
+    adjusted = _adjusted(reads, parameters, region, everywhere)
+    return {
+        (counter,): Sums(lives.get(counter), Taken(), adjusted.get(counter, Adjusted()))
+        for counter in {*lives, *adjusted}
+    }
+
+
+def _lives(rows: Sequence[Sequence[Any]]) -> dict[str, Values]:
+    """Of each month the greater of its lifetime total and what its days add up to."""
+    months: dict[tuple[Any, ...], Values] = {}
+    for _, *key, p, n, duplicates in rows:
+        known = months.get(tuple(key), (0, 0, 0))
+        months[tuple(key)] = (
+            max(known[0], int(p)),
+            max(known[1], int(n)),
+            max(known[2], int(duplicates)),
+        )
+    lives: dict[str, Values] = {}
+    for (counter, *_), (p, n, duplicates) in months.items():
+        known = lives.get(counter, (0, 0, 0))
+        lives[counter] = (known[0] + p, known[1] + n, known[2] + duplicates)
+    return lives
+
+
+def _adjusted(
+    reads: Reads, parameters: dict[str, Any], region: str | None, everywhere: Collection[str]
+) -> dict[str, Adjusted]:
+    """Of equal ids the first one in the log holds."""
+    names = ("build", "counters")
+    rows = reads.rows(_ADJUSTMENTS, {name: parameters[name] for name in names})
+    found: dict[str, Adjusted] = {}
+    for counter, _, where, grain, at_s, by in rows:
+        if region is None or where == region or counter in everywhere:
+            found.setdefault(counter, Adjusted()).add(grain or None, int(at_s) * 1000, int(by), 1)
+    return found
