@@ -13,13 +13,17 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from pipeline.access.access import Access
+from pipeline.access.own import OWN_NAME, own_hash
+from pipeline.access.tokens import new_token
+from pipeline.clickhouse import with_user
 from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
@@ -49,19 +53,33 @@ class UpOptions:
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the parts listen, in the forms TALLY_KAFKA, TALLY_CLICKHOUSE and TALLY_WEB take."""
+    """Where the parts listen, in the forms TALLY_KAFKA, TALLY_CLICKHOUSE and TALLY_WEB take.
+
+    `token` is the pipeline's own, where ClickHouse asks for one: empty where it asks nobody.
+    """
 
     kafka_port: int
     clickhouse_port: int
     web_port: int
+    token: str = field(default="", repr=False)
 
     @property
-    def environment(self) -> dict[str, str]:
+    def shown(self) -> dict[str, str]:
+        """For people and files: without the token."""
         return {
             "TALLY_KAFKA": f"{HOST}:{self.kafka_port}",
             "TALLY_CLICKHOUSE": f"http://{HOST}:{self.clickhouse_port}",
             "TALLY_WEB": f"{HOST}:{self.web_port}",
         }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For the pipeline's own processes: with the token, so never to be printed."""
+        found = self.shown
+        if self.token:
+            url = found["TALLY_CLICKHOUSE"]
+            found["TALLY_CLICKHOUSE"] = with_user(url, OWN_NAME, self.token)
+        return found
 
 
 def stages(
@@ -72,8 +90,14 @@ def stages(
     clickhouse = (HOST, addresses.clickhouse_port)
     return [
         [
-            _server("log", data, kafka, _log_answers(kafka), "--fsync", fsync),
-            _server("clickhouse", data, clickhouse, _clickhouse_answers(clickhouse)),
+            _server("log", data, kafka, _log_answers(kafka), {}, "--fsync", fsync),
+            _server(
+                "clickhouse",
+                data,
+                clickhouse,
+                _clickhouse_answers(clickhouse),
+                own_hash(addresses.token) if addresses.token else {},
+            ),
         ],
         [
             Part(
@@ -90,11 +114,18 @@ def stages(
     ]
 
 
-def _server(name: str, data: Path, address: tuple[str, int], probe: Probe, *options: str) -> Part:
+def _server(
+    name: str,
+    data: Path,
+    address: tuple[str, int],
+    probe: Probe,
+    environment: Mapping[str, str],
+    *options: str,
+) -> Part:
     host, port = address
     where = ["--data", str(data / name), "--host", host, "--port", str(port)]
     argv = [sys.executable, "-m", f"pipeline.embedded.{name}", *where, *options]
-    return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0)
+    return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0, environment=environment)
 
 
 async def _worker_is_ready(output: Output) -> bool:
@@ -186,12 +217,12 @@ def _listen_on_all(options: UpOptions) -> Addresses:
                 taken = f"port {port} cannot be used ({error.strerror})"
                 raise OperatorError(f"{taken}: choose another with {option}") from error
             chosen[name] = listener.getsockname()[1]
-    return Addresses(**chosen)
+    return Addresses(chosen["kafka_port"], chosen["clickhouse_port"], chosen["web_port"])
 
 
 def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -> None:
     """For scripts that need to find the parts. Whole or not at all, so a reader never sees half."""
-    environment = addresses.environment
+    environment = addresses.shown
     document = {
         "kafka": environment["TALLY_KAFKA"],
         "clickhouse": environment["TALLY_CLICKHOUSE"],
@@ -205,14 +236,16 @@ def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -
 
 def next_steps(data: Path, addresses: Addresses) -> str:
     """What to do once all is healthy. Pure."""
-    kafka, clickhouse, _ = addresses.environment.values()
+    kafka, clickhouse, _ = addresses.shown.values()
+    url = with_user(clickhouse, "default", "TOKEN") if addresses.token else clickhouse
+    ask = "\n  # TOKEN is one that may read all families: tally token add NAME --read '*'"
     return f"""
 Kafka       {kafka}
 ClickHouse  {clickhouse}
 Data        {data}
 
-In another terminal:
-  export TALLY_KAFKA={kafka} TALLY_CLICKHOUSE={clickhouse}
+In another terminal:{ask if addresses.token else ""}
+  export TALLY_KAFKA={kafka} TALLY_CLICKHOUSE={url}
   echo '{{"counter": "likes:post-42"}}' | tally produce -
   tally count likes:post-42
 
@@ -232,13 +265,15 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
     Raises OperatorError before anything is started for a folder in use, a taken port or a mistake
-    in the families' file, and later for a part that cannot be brought up; all parts are ended then.
-    Raises what `attend` raises.
+    in the families' or the token file, and later for a part that cannot be brought up; all parts
+    are ended then. Raises what `attend` raises.
     """
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
-        kafka, clickhouse, web = addresses.environment.values()
-        settings = load_settings(kafka=kafka, clickhouse=clickhouse, web=web)
+        # Asked here already, so that a mistake in the token file is told before anything starts.
+        if Access.of(load_settings(**_where(addresses)), clock) is not None:
+            addresses = replace(addresses, token=new_token())
+        settings = load_settings(**_where(addresses))
         apply_rules = rules_step(settings, clock, tell)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)
@@ -255,6 +290,11 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
             file.unlink(missing_ok=True)
             await supervisor.stop()
         return 130 if was_cut_short() else 0
+
+
+def _where(addresses: Addresses) -> dict[str, str]:
+    kafka, clickhouse, web = addresses.environment.values()
+    return {"kafka": kafka, "clickhouse": clickhouse, "web": web}
 
 
 async def _attended(attending: Coroutine[None, None, None], supervisor: Supervisor) -> None:
