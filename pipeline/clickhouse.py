@@ -30,6 +30,12 @@ def connect(url: str, *, answer_timeout_s: int = 30) -> Client:
         ) from error
 
 
+def with_user(url: str, user: str, password: str) -> str:
+    """The URL with a user and a password of URL-safe characters in it, in the place of others."""
+    parts = urlsplit(without_secrets(url))
+    return urlunsplit(parts._replace(netloc=f"{user}:{password}@{parts.netloc}"))
+
+
 def without_secrets(url: str) -> str:
     """The URL as it may be shown: without user and password."""
     parts = urlsplit(url)

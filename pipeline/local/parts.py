@@ -56,7 +56,7 @@ Probe = Callable[[Output], Awaitable[bool]]
 
 @dataclass(frozen=True)
 class Part:
-    """One process. `environment` is added to the supervisor's own."""
+    """One process. `environment` is added to the supervisor's own, and may hold secrets."""
 
     name: str
     argv: Sequence[str]
@@ -64,7 +64,7 @@ class Part:
     probe: Probe
     ready_timeout_s: float = 30.0
     stop_timeout_s: float = 15.0
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ from typing import Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from pipeline.access.access import Access
+from pipeline.access.own import OWN_NAME, own_hash
+from pipeline.access.tokens import new_token
+from pipeline.clickhouse import with_user
 from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
@@ -52,21 +56,33 @@ class UpOptions:
 class Addresses:
     """Where the parts listen, in the forms TALLY_KAFKA, TALLY_CLICKHOUSE and TALLY_WEB take.
 
+    `token` is the pipeline's own, where ClickHouse asks for one: empty where it asks nobody.
     `metrics_ports` are those of parts that serve metrics on a port of their own.
     """
 
     kafka_port: int
     clickhouse_port: int
     web_port: int
+    token: str = field(default="", repr=False)
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def environment(self) -> dict[str, str]:
+    def shown(self) -> dict[str, str]:
+        """For people and files: without the token."""
         return {
             "TALLY_KAFKA": f"{HOST}:{self.kafka_port}",
             "TALLY_CLICKHOUSE": f"http://{HOST}:{self.clickhouse_port}",
             "TALLY_WEB": f"{HOST}:{self.web_port}",
         }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For the pipeline's own processes: with the token, so never to be printed."""
+        found = self.shown
+        if self.token:
+            url = found["TALLY_CLICKHOUSE"]
+            found["TALLY_CLICKHOUSE"] = with_user(url, OWN_NAME, self.token)
+        return found
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -87,11 +103,22 @@ def stages(
     clickhouse = (HOST, addresses.clickhouse_port)
     return [
         [
-            replace(
-                _server("log", data, kafka, _log_answers(kafka), "--fsync", fsync),
-                environment=addresses.environment_of("log"),
+            _server(
+                "log",
+                data,
+                kafka,
+                _log_answers(kafka),
+                {"TALLY_METRICS": addresses.metrics.get("log", "")},
+                "--fsync",
+                fsync,
             ),
-            _server("clickhouse", data, clickhouse, _clickhouse_answers(clickhouse)),
+            _server(
+                "clickhouse",
+                data,
+                clickhouse,
+                _clickhouse_answers(clickhouse),
+                own_hash(addresses.token) if addresses.token else {},
+            ),
         ],
         [
             Part(
@@ -124,11 +151,18 @@ def worker_names(workers: int) -> list[str]:
     return ["worker"] if workers == 1 else [f"worker-{one}" for one in range(1, workers + 1)]
 
 
-def _server(name: str, data: Path, address: tuple[str, int], probe: Probe, *options: str) -> Part:
+def _server(
+    name: str,
+    data: Path,
+    address: tuple[str, int],
+    probe: Probe,
+    environment: Mapping[str, str],
+    *options: str,
+) -> Part:
     host, port = address
     where = ["--data", str(data / name), "--host", host, "--port", str(port)]
     argv = [sys.executable, "-m", f"pipeline.embedded.{name}", *where, *options]
-    return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0)
+    return Part(name, argv, f"{host}:{port}", probe, ready_timeout_s=60.0, environment=environment)
 
 
 async def _web_is_ready(output: Output) -> bool:
@@ -228,13 +262,18 @@ def _listen_on_all(options: UpOptions) -> Addresses:
         for part in ("log", *worker_names(options.workers)):
             listener = held.enter_context(socket.create_server((HOST, 0)))
             metrics[part] = listener.getsockname()[1]
-    return Addresses(**chosen, metrics_ports=metrics)
+    return Addresses(
+        chosen["kafka_port"],
+        chosen["clickhouse_port"],
+        chosen["web_port"],
+        metrics_ports=metrics,
+    )
 
 
 def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -> None:
     """For scripts that need to find the parts. Whole or not at all, so a reader never sees half."""
-    environment = addresses.environment
-    web = environment["TALLY_WEB"] if "web" in pids else None
+    environment = addresses.shown
+    web = environment["TALLY_WEB"] if WEB in pids else None
     document = {
         "kafka": environment["TALLY_KAFKA"],
         "clickhouse": environment["TALLY_CLICKHOUSE"],
@@ -249,15 +288,17 @@ def write_addresses(path: Path, addresses: Addresses, pids: Mapping[str, int]) -
 
 def next_steps(data: Path, addresses: Addresses) -> str:
     """What to do once all is healthy. Pure."""
-    kafka, clickhouse, web = addresses.environment.values()
+    kafka, clickhouse, web = addresses.shown.values()
+    url = with_user(clickhouse, "default", "TOKEN") if addresses.token else clickhouse
+    ask = "\n  # TOKEN is one that may read all families: tally token add NAME --read '*'"
     return f"""
 Kafka       {kafka}
 ClickHouse  {clickhouse}
 Web         http://{web} (its description: http://{web}/docs)
 Data        {data}
 
-In another terminal:
-  export TALLY_KAFKA={kafka} TALLY_CLICKHOUSE={clickhouse}
+In another terminal:{ask if addresses.token else ""}
+  export TALLY_KAFKA={kafka} TALLY_CLICKHOUSE={url}
   echo '{{"counter": "likes:post-42"}}' | tally produce -
   tally count likes:post-42
 
@@ -277,13 +318,15 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
     Raises OperatorError before anything is started for a folder in use, a taken port or a mistake
-    in the families' file, and later for a part that cannot be brought up; all parts are ended then.
-    Raises what `attend` raises.
+    in the families' or the token file, and later for a part that cannot be brought up; all parts
+    are ended then. Raises what `attend` raises.
     """
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
-        kafka, clickhouse, web = addresses.environment.values()
-        settings = load_settings(kafka=kafka, clickhouse=clickhouse, web=web)
+        # Asked here already, so that a mistake in the token file is told before anything starts.
+        if Access.of(load_settings(**_where(addresses)), clock) is not None:
+            addresses = replace(addresses, token=new_token())
+        settings = load_settings(**_where(addresses))
         apply_rules = rules_step(settings, clock, tell)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)
@@ -300,6 +343,11 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
             file.unlink(missing_ok=True)
             await supervisor.stop()
         return 130 if was_cut_short() else 0
+
+
+def _where(addresses: Addresses) -> dict[str, str]:
+    kafka, clickhouse, web = addresses.environment.values()
+    return {"kafka": kafka, "clickhouse": clickhouse, "web": web}
 
 
 async def _attended(attending: Coroutine[None, None, None], supervisor: Supervisor) -> None:
