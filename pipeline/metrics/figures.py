@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.metrics.definitions import pipeline as metric
+from pipeline.reason_kinds import REASON_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +49,8 @@ def figures(seen: Seen) -> Iterator[Figure]:
     yield metric.LATE_ROLLUPS(), len(status.late_rollups)
     if status.trends_behind_ms is not None:
         yield metric.TRENDS_BEHIND(), status.trends_behind_ms / 1000
-    for kind, letters in status.dead_letters.by_kind.items():
-        yield metric.DEAD_LETTERS(kind=kind), letters
+    for kind in REASON_KINDS:
+        yield metric.DEAD_LETTERS(kind=kind), status.dead_letters.by_kind.get(kind, 0)
     yield metric.DEAD_LETTERS_LAST_HOUR(), status.dead_letters.last_hour
     yield metric.DIFFERENCES(), status.reconciled.differences
     yield metric.CAPPED_FAMILIES(), len(status.capped)

@@ -39,6 +39,7 @@ class RunningTally:
     workers: list[Process] = field(default_factory=list)
     door: Door | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def env(self) -> dict[str, str]:
@@ -127,15 +128,16 @@ class HasBootstrap(Protocol):
 
 
 @contextmanager
-def tally_up(folder: Path) -> Iterator[RunningTally]:
-    """`tally up` on ephemeral ports, as its users start it."""
+def tally_up(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[RunningTally]:
+    """`tally up` on ephemeral ports, as its users start it; `settings` are variables of its own."""
     data = folder / "data"
     ports = ["--kafka-port", "0", "--clickhouse-port", "0", "--web-port", "0"]
     command = [*TALLY, "up", "--data", str(data), *ports]
-    with Process(command, output_path=folder / "up.txt") as up:
+    with Process(command, output_path=folder / "up.txt", env=settings) as up:
         up.wait_for_line(r"Ctrl-C stops everything", timeout_s=START_TIMEOUT_S)
         addresses = json.loads((data / "addresses.json").read_text())
-        yield RunningTally(addresses["kafka"], addresses["clickhouse"])
+        metrics = addresses["metrics"]
+        yield RunningTally(addresses["kafka"], addresses["clickhouse"], metrics=metrics)
         up.stop(timeout_s=30)
 
 

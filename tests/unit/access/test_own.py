@@ -45,16 +45,16 @@ def test_only_the_pipelines_processes_are_told() -> None:
     for worker in workers:
         assert worker.environment["TALLY_CLICKHOUSE"] == f"http://tally:{TOKEN}@127.0.0.1:2"
     assert clickhouse.environment == own_hash(TOKEN)
-    assert log.environment == {}
+    assert log.environment == {"TALLY_METRICS": ""}
     for part in (log, clickhouse, *workers):
         assert TOKEN not in repr(part)
         assert TOKEN not in " ".join(part.argv)
 
 
 def test_without_tokens_nothing_changes() -> None:
-    (log, clickhouse), (worker,) = stages(Path("data"), OPEN, 1)
-    assert (log.environment, clickhouse.environment) == ({}, {})
-    assert worker.environment == OPEN.shown == OPEN.environment
+    (log, clickhouse), (worker, web) = stages(Path("data"), OPEN, 1)
+    assert (log.environment, clickhouse.environment) == ({"TALLY_METRICS": ""}, {})
+    assert worker.environment == {**OPEN.shown, "TALLY_METRICS": ""} == web.environment
     assert "TOKEN" not in next_steps(Path("data"), OPEN)
 
 
