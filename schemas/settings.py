@@ -3,57 +3,24 @@
 import re
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from pipeline.errors import OperatorError
+from schemas.addresses import split_host_port
+from schemas.clickhouse_settings import ClickHouseSettings
+from schemas.kafka_settings import KafkaSettings
 
 ENV_PREFIX = "TALLY_"
 DEFAULT_CONFIG = Path("tally.toml")
 
-_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 _REPLICA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def split_host_port(text: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[ipv6]:port`. Raises ValueError with what is expected."""
-    host, colon, port = text.rpartition(":")
-    if not colon or _HOST.fullmatch(host) is None:
-        raise ValueError(f"expected host:port, got {text!r}")
-    if re.fullmatch(r"[0-9]{1,5}", port) is None or not 0 < int(port) < 65536:
-        raise ValueError(f"the port must be from 1 to 65535, got {port!r}")
-    return host.strip("[]"), int(port)
 
 
 def _host_port(text: str) -> str:
     split_host_port(text)
     return text
-
-
-def _host_ports(text: str) -> str:
-    """One `host:port`, or several with commas between, as Kafka clients take them."""
-    parts = [part.strip() for part in text.split(",")]
-    for part in parts:
-        split_host_port(part)
-    return ",".join(parts)
-
-
-def _http_url(text: str) -> str:
-    # The text is not repeated in these errors, since a URL may carry a password.
-    url = urlsplit(text)
-    if url.scheme not in {"http", "https"} or not url.hostname:
-        raise ValueError("expected a URL such as http://127.0.0.1:18123")
-    if url.query or url.fragment:
-        raise ValueError("expected a URL without ? and #")
-    try:
-        port = url.port
-    except ValueError:
-        port = 0
-    if port == 0:
-        raise ValueError("the port in the URL must be from 1 to 65535")
-    return text.rstrip("/")
 
 
 def _replica(text: str) -> str:
@@ -70,7 +37,7 @@ def _default_config() -> Path | None:
     return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
 
 
-class Settings(BaseSettings):
+class Settings(KafkaSettings, ClickHouseSettings):
     """One process's settings; each field is the environment variable `TALLY_` plus its name.
 
     An empty variable is taken as unset. Variables that are not fields are ignored. Build it with
@@ -78,15 +45,13 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
-    kafka: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_ports)] = Field(
-        default="127.0.0.1:19092", description="Kafka: host:port, or several with commas between."
-    )
-    clickhouse: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_http_url)] = Field(
-        default="http://127.0.0.1:18123", description="ClickHouse's HTTP interface: a URL."
-    )
     web: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] = Field(
         default="127.0.0.1:8321", description="Where `tally serve` listens: host:port."
     )
@@ -170,6 +135,15 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="How long a query may run: cells are dropped this long after their rollup.",
     )
+
+
+NO_SECURITY = {
+    f"{ENV_PREFIX}{name.upper()}": ""
+    for name in Settings.model_fields
+    if name.startswith(("kafka_", "clickhouse_"))
+}
+"""For the environment of a process whose servers are on this machine, and have no TLS and no users:
+what this process was told of others is not for them."""
 
 
 def load_settings(**known: Any) -> Settings:

@@ -18,6 +18,7 @@ from pipeline.errors import TryAgainError
 from pipeline.producer import Producer, UnknownDeliveryError
 from pipeline.reads.reads import Reads
 from pipeline.synthetic import SyntheticStream
+from schemas.addresses import KafkaAddress
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Demo:
                 await asyncio.gather(self._send(), self._show())
 
     async def _send(self) -> None:
-        producer = await asyncio.to_thread(Producer, self._environment["TALLY_KAFKA"])
+        producer = await asyncio.to_thread(Producer, KafkaAddress(self._environment["TALLY_KAFKA"]))
         try:
             await self._stream_to(producer)
         finally:

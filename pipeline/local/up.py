@@ -23,11 +23,13 @@ from confluent_kafka.admin import AdminClient
 from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
+from pipeline.kafka_clients import librdkafka
 from pipeline.local import claim
 from pipeline.local.parts import News, Output, Part, Probe
 from pipeline.local.rules import rules_step
 from pipeline.local.supervisor import Supervisor
-from schemas.settings import load_settings
+from schemas.addresses import ClickHouseAddress, KafkaAddress
+from schemas.settings import NO_SECURITY, load_settings
 
 HOST = "127.0.0.1"
 PORT_GRACE_S = 1.0
@@ -83,7 +85,7 @@ def stages(
                 probe=_worker_is_ready,
                 ready_timeout_s=120.0,
                 stop_timeout_s=20.0,
-                environment=addresses.environment,
+                environment={**addresses.environment, **NO_SECURITY},
             )
             for number in range(1, workers + 1)
         ],
@@ -116,8 +118,7 @@ def _log_answers(address: tuple[str, int]) -> Probe:
 
 def _lists_topics(bootstrap: str) -> bool:
     """Blocks for at most ANSWER_TIMEOUT_S."""
-    # Log level 0, since librdkafka would tell of each failed try on our stderr.
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    client = AdminClient(librdkafka(KafkaAddress(bootstrap)))
     try:
         client.list_topics(timeout=ANSWER_TIMEOUT_S)
     except KafkaException:
@@ -238,7 +239,9 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
         kafka, clickhouse, web = addresses.environment.values()
-        settings = load_settings(kafka=kafka, clickhouse=clickhouse, web=web)
+        settings = load_settings(
+            kafka=KafkaAddress(kafka), clickhouse=ClickHouseAddress(clickhouse), web=web
+        )
         apply_rules = rules_step(settings, clock, tell)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)

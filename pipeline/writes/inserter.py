@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline.clickhouse import connect, without_secrets
+from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
 from pipeline.writes.halving import BlockRefusedError, Halving, may_be_rows
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from clickhouse_connect.driver import Client
+
+    from schemas.addresses import ClickHouseAddress
 
 BLOCK_ROWS_MAX = 200_000
 BLOCK_ROWS_MIN = 10_000
@@ -36,9 +38,9 @@ class Inserter:
     insert of a write `on_progress` is called; what it raises ends the write.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, address: ClickHouseAddress) -> None:
         self.on_progress: Callable[[], None] = lambda: None
-        self._url = url
+        self._address = address
         self._client: Client | None = None
         self._block_rows = BLOCK_ROWS_MAX
         self._taken: dict[str, pa.Table] = {}
@@ -96,7 +98,7 @@ class Inserter:
     def _insert(self, table: str, rows: pa.Table) -> None:
         try:
             if self._client is None:
-                self._client = connect(self._url)
+                self._client = connect(self._address)
             self._client.insert_arrow(table, rows, settings=_SETTINGS)
         except (ClickHouseError, OSError) as error:
             code = error.code if isinstance(error, DatabaseError) else None
@@ -104,5 +106,5 @@ class Inserter:
                 raise BlockRefusedError(table, " ".join(str(error).split()), code) from error
             self.close()
             raise TryAgainError(
-                f"ClickHouse at {without_secrets(self._url)} does not answer: {error}"
+                f"ClickHouse at {self._address} does not answer: {error}"
             ) from error

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline.checkpoint import Freshness, Position
     from pipeline.dead_letters import DeadLetter
     from pipeline.shard import ShardSnapshot
+    from schemas.addresses import ClickHouseAddress
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,10 @@ class ClickHouseSink:
     TryAgainError when ClickHouse is away, OperatorError when it refuses to take anything.
     """
 
-    def __init__(self, url: str, build: int, replica: str) -> None:
+    def __init__(self, address: ClickHouseAddress, build: int, replica: str) -> None:
         self._build = build
         self._replica = replica
-        self._inserter = Inserter(url)
+        self._inserter = Inserter(address)
         self._set_aside = SetAside()
 
     def watch(self, on_progress: Callable[[], None]) -> None:
