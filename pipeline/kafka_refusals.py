@@ -1,4 +1,4 @@
-"""Brokers that refuse a client: librdkafka goes on trying, and tells of it beside."""
+"""Brokers that refuse a client: librdkafka goes on trying, and only tells its callback of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pipeline.errors import OperatorError, TryAgainError
 if TYPE_CHECKING:
     from schemas.addresses import KafkaAddress
 
-_OPENSSL_REASON = re.compile(r"certificate verify failed|[a-z ]+(?=\s*\(SSL alert number)")
-_OTHER_PROTOCOL = "security.protocol"
-"""In what librdkafka says of a broker that hangs up on the first request."""
+_ALERT = re.compile(r"alert ([a-z ]+): SSL alert number")
+"""How a broker says that it refuses a client's certificate, or that it has none."""
+
+_OWN_WORDS = "Local: "
+"""The client's own errors begin so: a login that a broker's end cut short is not refused."""
 
 
 class Refusals:
@@ -26,30 +28,32 @@ class Refusals:
     def __init__(self, kafka: KafkaAddress) -> None:
         self._kafka = kafka
         self._refused: OperatorError | None = None
-        self._hint = ""
+        self._is_unreachable = False
 
     def hear(self, error: KafkaError) -> None:
         """Remember what stands against the client, if anything does. Never raises."""
-        if error.code() == KafkaError._AUTHENTICATION:
-            self._refused = _refused_user(self._kafka, error.str())
-        elif error.code() == KafkaError._SSL:
-            self._refused = _refused_tls(self._kafka, error.str())
-        elif _OTHER_PROTOCOL in error.str():
-            self._hint = ", and TALLY_KAFKA_SECURITY how it is spoken to"
+        code, told = error.code(), error.str()
+        if code == KafkaError._AUTHENTICATION and _OWN_WORDS not in told:
+            self._refused = _refused_user(self._kafka, told)
+        elif code == KafkaError._SSL or _ALERT.search(told):
+            self._refused = _refused_tls(self._kafka, told)
+        elif code == KafkaError._RESOLVE or "Connect to" in told:
+            self._is_unreachable = True
 
     def as_ours(self) -> OperatorError | TryAgainError:
         """Why there is no answer: somebody must act, or the brokers are away."""
         if self._refused is not None:
             return self._refused
+        # One that is reached and says nothing may wait for TLS, or know of none.
+        hint = "" if self._is_unreachable else ", and TALLY_KAFKA_SECURITY how it is spoken to"
         return TryAgainError(
-            f"Kafka at {self._kafka} does not answer; is it up? TALLY_KAFKA sets its address"
-            f"{self._hint}"
+            f"Kafka at {self._kafka} does not answer; is it up? TALLY_KAFKA sets its address{hint}"
         )
 
 
 def _refused_user(kafka: KafkaAddress, told: str) -> OperatorError:
     security = kafka.security
-    if "mechanism" in told:
+    if "Unsupported SASL mechanism" in told:
         return OperatorError(
             f"Kafka at {kafka} does not let users log in by {security.mechanism}: check "
             "TALLY_KAFKA_SASL_MECHANISM"
@@ -61,10 +65,13 @@ def _refused_user(kafka: KafkaAddress, told: str) -> OperatorError:
 
 
 def _refused_tls(kafka: KafkaAddress, told: str) -> OperatorError:
-    found = _OPENSSL_REASON.search(told)
-    reason = f" ({found[0].strip()})" if found else ""
-    own = ", TALLY_KAFKA_CERT" if kafka.security.certificate else ""
+    if alert := _ALERT.search(told):
+        return OperatorError(
+            f"Kafka at {kafka} refused this client's certificate ({alert[1]}): check "
+            "TALLY_KAFKA_CERT and TALLY_KAFKA_KEY"
+        )
+    reason = " (certificate verify failed)" if "certificate verify failed" in told else ""
     return OperatorError(
-        f"Kafka at {kafka} and this client do not agree on TLS{reason}: check TALLY_KAFKA_CA{own} "
-        "and TALLY_KAFKA_SECURITY"
+        f"Kafka at {kafka} and this client do not agree on TLS{reason}: check TALLY_KAFKA_CA, and "
+        "whether the broker's certificate names its host"
     )

@@ -165,7 +165,7 @@ def _only_with_sasl(value: object, info: ValidationInfo, to_do: str) -> None:
     if KafkaSecurity(protocol).uses_sasl and value is None:
         raise ValueError(f"{to_do}, since TALLY_KAFKA_SECURITY is {protocol}")
     if not KafkaSecurity(protocol).uses_sasl and value is not None:
-        raise ValueError(f"it goes with {_SASL}; that is {protocol}")
+        raise ValueError(f"it goes with {_SASL}, not {protocol}")
 
 
 def _only_with_user(value: object, info: ValidationInfo) -> None:
@@ -176,4 +176,4 @@ def _only_with_user(value: object, info: ValidationInfo) -> None:
 def _only_with_tls(value: object, info: ValidationInfo) -> None:
     protocol = info.data.get("kafka_security")
     if value is not None and protocol is not None and not KafkaSecurity(protocol).uses_tls:
-        raise ValueError(f"it goes with {_TLS}; that is {protocol}")
+        raise ValueError(f"it goes with {_TLS}, not {protocol}")
