@@ -46,6 +46,7 @@ def exchange(
     copied may be copied again, in any order, after any outage: counts are the same.
 
     The other ClickHouse must have Tally's tables (`tally migrate`). TALLY_CLICKHOUSE is this one.
+    User and password of the other are in its URL; TALLY_CLICKHOUSE_CA is trusted for both.
 
     Example: `tally exchange --to http://clickhouse.eu.example:8123`
     """
@@ -60,10 +61,10 @@ def exchange(
         _change(here, forget, json=json)
         return
     interval_s = duration_ms(interval) / 1000
-    _run(here, Side(_elsewhere(to), "--to"), settings, None if once else interval_s, json=json)
+    _run(here, Side(elsewhere(to), "--to"), settings, None if once else interval_s, json=json)
 
 
-def _elsewhere(to: str) -> "ClickHouseAddress":
+def elsewhere(to: str) -> "ClickHouseAddress":
     """The other cluster's address: trusted as this one is, but as who its own URL says.
 
     A password and a certificate are what this cluster knows its client by; another has no business
