@@ -35,6 +35,7 @@ from benchmarks._kit import (
 from benchmarks._sent import SentTo, sums_of_columns
 from pipeline import topics
 from pipeline.producer import Producer
+from schemas.addresses import KafkaAddress
 from tests.kit.embedded import EmbeddedLog
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def main() -> None:
         log = EmbeddedLog(Path(folder))
         stack.callback(log.kill)
         log.start()
-        topics.ensure_topics(log.bootstrap, 1, PARTITIONS)
+        topics.ensure_topics(KafkaAddress(log.bootstrap), 1, PARTITIONS)
         found = contestants(log.bootstrap, arguments.events, stack)
         compete(found, arguments.rounds)
     confluent = next(one for one in found if one.name.startswith("confluent"))

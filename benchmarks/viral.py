@@ -29,6 +29,7 @@ from benchmarks._viral_plot import plot
 from benchmarks._viral_seconds import Change, Second, findings, seconds
 from pipeline.planning.following import PlanFollower
 from pipeline.producer import Producer
+from schemas.addresses import KafkaAddress
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.tally import tally_on
 
@@ -94,7 +95,7 @@ def run(folder: Path, curve: Curve) -> Run:
         stack.callback(log.kill)
         log.start()
         tally = stack.enter_context(tally_on(log, folder, workers=2, settings=settings))
-        follower = PlanFollower(log.bootstrap)
+        follower = PlanFollower(KafkaAddress(log.bootstrap))
         follower.start()
         stack.callback(follower.stop)
         rows = stack.enter_context(closing(LogRows(log.bootstrap, PARTITIONS, VIRAL)))

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 
 from pipeline import dead_letters
 from pipeline.errors import TryAgainError
+from pipeline.kafka_clients import aiokafka
 from pipeline.lanes import KIND_HEADER
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from pipeline.changelog import ChangelogRecord
     from pipeline.dead_letters import DeadLetter
+    from schemas.addresses import KafkaAddress
 
 # Well below Kafka's default limit of a mebibyte for a batch.
 _BATCH_BYTES = 512 * 1024
@@ -45,7 +47,7 @@ class ChangelogWriter:
     raise TryAgainError when that could not be learned; the records may be in the log all the same.
     """
 
-    def __init__(self, kafka: str, topic: str) -> None:
+    def __init__(self, kafka: KafkaAddress, topic: str) -> None:
         self._kafka = kafka
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
@@ -60,7 +62,7 @@ class ChangelogWriter:
         if self._producer is not None:
             return
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._kafka,
+            **aiokafka(self._kafka),
             enable_idempotence=True,
             max_batch_size=_BATCH_BYTES,
             max_request_size=dead_letters.MAX_BYTES,

@@ -1,42 +1,93 @@
-"""Reaching a ClickHouse by its URL."""
+"""Reaching a ClickHouse by its address."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+import ssl
+from typing import TYPE_CHECKING, Any
 
 import clickhouse_connect
-from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline.errors import TryAgainError
+from pipeline.errors import OperatorError, TryAgainError
+from pipeline.tls import why
+from schemas.addresses import ClickHouseAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clickhouse_connect.driver import Client
 
+_USER_REFUSED = frozenset({192, 193, 194, 516})
+"""ClickHouse's codes: unknown user, wrong password, password required, authentication failed."""
 
-def connect(url: str, *, answer_timeout_s: int = 30) -> Client:
-    """A client of the ClickHouse at `url`. Blocks for the handshake; raises TryAgainError."""
+
+def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> Client:
+    """A client of the ClickHouse at `address`; text is a URL without anything beside.
+
+    Blocks for the handshake. Raises TryAgainError when ClickHouse is away, OperatorError when it
+    refuses the user, or when TLS fails.
+    """
+    if isinstance(address, str):
+        address = ClickHouseAddress(address)
     try:
         return clickhouse_connect.get_client(
-            dsn=url,
+            **arguments(address),
             connect_timeout=5,
             send_receive_timeout=answer_timeout_s,
             autogenerate_session_id=False,
         )
     except (ClickHouseError, OSError) as error:
-        raise TryAgainError(
-            f"ClickHouse at {without_secrets(url)} does not answer; is it up? TALLY_CLICKHOUSE "
-            "sets its URL"
-        ) from error
+        raise _as_ours(address, error) from error
 
 
-def with_user(url: str, user: str, password: str) -> str:
-    """The URL with a user and a password of URL-safe characters in it, in the place of others."""
-    parts = urlsplit(without_secrets(url))
-    return urlunsplit(parts._replace(netloc=f"{user}:{password}@{parts.netloc}"))
+def arguments(address: ClickHouseAddress) -> dict[str, Any]:
+    """The address as clickhouse-connect takes it."""
+    # By itself the client would take a URL's scheme for a matter of its port.
+    found: dict[str, Any] = {
+        "dsn": address.url,
+        "interface": "https" if address.uses_tls else "http",
+    }
+    if address.password is not None:
+        found |= {"username": address.user, "password": address.password.get_secret_value()}
+    if address.ca is not None:
+        found["ca_cert"] = str(address.ca)
+    if (shown := address.certificate) is not None:
+        found |= {"username": address.user, "client_cert": str(shown.cert)}
+        if shown.key is not None:
+            found["client_cert_key"] = str(shown.key)
+        if address.has_password:
+            # Otherwise the certificate alone says who asks, and no password is sent.
+            found["tls_mode"] = "strict"
+    return found
 
 
-def without_secrets(url: str) -> str:
-    """The URL as it may be shown: without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def _as_ours(address: ClickHouseAddress, error: Exception) -> OperatorError | TryAgainError:
+    if isinstance(error, DatabaseError) and error.code in _USER_REFUSED:
+        return OperatorError(
+            f"ClickHouse at {address} refused user {address.user}: check the user and the password "
+            "in TALLY_CLICKHOUSE, or TALLY_CLICKHOUSE_PASSWORD_FILE"
+        )
+    for cause in _causes(error):
+        # A connection that ends amid the handshake may be a server that stops.
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+            own = ", TALLY_CLICKHOUSE_CERT" if address.certificate else ""
+            return OperatorError(
+                f"ClickHouse at {address} and this client do not agree on TLS ({why(cause)}): "
+                f"check TALLY_CLICKHOUSE_CA{own} and the URL in TALLY_CLICKHOUSE"
+            )
+    return TryAgainError(
+        f"ClickHouse at {address} does not answer; is it up? TALLY_CLICKHOUSE sets its URL"
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what is behind it; urllib3 keeps its reasons in fields of its own."""
+    waiting: list[object] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseException) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            waiting += [found.__cause__, found.__context__, getattr(found, "reason", None)]
+            waiting += found.args

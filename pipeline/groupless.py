@@ -9,12 +9,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pipeline import topics
 from pipeline.errors import TryAgainError
+from pipeline.kafka_clients import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from confluent_kafka import Message
 
+    from schemas.addresses import KafkaAddress
     from schemas.records import Headers
 
 TIMEOUT_S = 20.0
@@ -37,27 +39,30 @@ _RANGE_MESSAGES_MAX = 100
 """Held at a time when a range is read: a message may have a mebibyte."""
 
 
-def groupless_consumer(kafka: str, settings: Mapping[str, int | str] | None = None) -> Consumer:
+def groupless_consumer(
+    kafka: KafkaAddress, settings: Mapping[str, int | str] | None = None
+) -> Consumer:
     """A client that reads the partitions it is told, from where it is told. Never blocks.
 
     The end of a partition arrives as a message whose error is _PARTITION_EOF. Unlike workers it
     also reads what an aborted transaction wrote, and what an open one did.
     """
     return Consumer(
-        {
-            "bootstrap.servers": kafka,
-            # The client asks for a name; a group is joined by subscribing, which nobody does here.
-            "group.id": "tally-groupless",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_uncommitted",
-            # A fetch that waits for records delays whoever then wants to read elsewhere.
-            "fetch.wait.max.ms": _FETCH_WAIT_MS_MAX,
-            "queued.max.messages.kbytes": _QUEUE_KB_MAX,
-            "log_level": 0,
-            **(settings or {}),
-        }
+        librdkafka(
+            kafka,
+            {
+                # The client asks for a name; a group is joined by subscribing: nobody does here.
+                "group.id": "tally-groupless",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_uncommitted",
+                # A fetch that waits for records delays whoever then wants to read elsewhere.
+                "fetch.wait.max.ms": _FETCH_WAIT_MS_MAX,
+                "queued.max.messages.kbytes": _QUEUE_KB_MAX,
+                **(settings or {}),
+            },
+        )
     )
 
 
@@ -80,16 +85,16 @@ def partition_ends(consumer: Consumer, topic: str, partition: int) -> tuple[int,
     raise AssertionError("the last attempt returns or raises")
 
 
-def log_ends(kafka: str, topic: str = topics.INCREMENTS) -> list[int]:
+def log_ends(kafka: KafkaAddress, topic: str = topics.INCREMENTS) -> list[int]:
     """The offset after the last record, by partition. Blocks; raises TryAgainError."""
     return [end for _, end in log_ranges(kafka, topic)]
 
 
-def log_ranges(kafka: str, topic: str = topics.INCREMENTS) -> list[tuple[int, int]]:
+def log_ranges(kafka: KafkaAddress, topic: str = topics.INCREMENTS) -> list[tuple[int, int]]:
     """The first offset and the one after the last, by partition. Blocks; raises TryAgainError."""
     consumer = groupless_consumer(kafka)
     try:
-        count = topics.partition_counts(topics.admin_client(kafka), kafka).get(topic, 0)
+        count = topics.partition_counts(topics.admin_client(kafka)).get(topic, 0)
         return [partition_ends(consumer, topic, partition) for partition in range(count)]
     finally:
         consumer.close()

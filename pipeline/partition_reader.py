@@ -15,9 +15,11 @@ from faust.types import TP
 
 from pipeline.bulk import drain
 from pipeline.errors import TryAgainError
+from pipeline.kafka_clients import aiokafka
 
 if TYPE_CHECKING:
     from pipeline.bulk import Fetch
+    from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 20.0
 _POLL_S = 0.5
@@ -26,7 +28,7 @@ _POLL_S = 0.5
 class PartitionReader:
     """One connection, one partition at a time. Methods raise TryAgainError when Kafka is away."""
 
-    def __init__(self, kafka: str) -> None:
+    def __init__(self, kafka: KafkaAddress) -> None:
         self._kafka = kafka
         self._consumer: AIOKafkaConsumer | None = None
         self._reading = asyncio.Lock()
@@ -86,7 +88,7 @@ class PartitionReader:
     async def _started(self) -> AIOKafkaConsumer:
         if self._consumer is None:
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=self._kafka,
+                **aiokafka(self._kafka),
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 fetch_max_wait_ms=100,

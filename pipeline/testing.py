@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from pipeline.clock import Clock, SystemClock
 from pipeline.errors import OperatorError, TryAgainError
-from schemas.settings import DEFAULT_CONFIG
+from schemas.addresses import KafkaAddress
+from schemas.settings import DEFAULT_CONFIG, NO_SECURITY
 
 try:
     import pytest
@@ -59,7 +60,7 @@ class TallyServer:
     @property
     def env(self) -> dict[str, str]:
         """What tells the `tally` command, and whatever reads Tally's settings, where it is."""
-        return {"TALLY_KAFKA": self.kafka, "TALLY_CLICKHOUSE": self.clickhouse}
+        return {**NO_SECURITY, "TALLY_KAFKA": self.kafka, "TALLY_CLICKHOUSE": self.clickhouse}
 
     def wait_until_counted(self, timeout_s: float = 30.0) -> None:
         """Block until all that is in the log at the time of the call is counted in ClickHouse.
@@ -77,7 +78,7 @@ class TallyServer:
         ends: dict[int, int] = {}
         while True:
             try:
-                ends = ends or log_ends(self.kafka)
+                ends = ends or log_ends(KafkaAddress(self.kafka))
                 with contextlib.closing(connect(self.clickhouse)) as client:
                     trouble = lagging(ends, Reads(client, self.clock).positions())
             except TryAgainError as error:

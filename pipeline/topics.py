@@ -17,10 +17,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from pipeline import dead_letters
 from pipeline.errors import OperatorError, TryAgainError
+from pipeline.kafka_clients import librdkafka
+from pipeline.kafka_refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Future
+
+    from schemas.addresses import KafkaAddress
 
 INCREMENTS = "tally.increments"
 SHARD_PLAN = "tally.shard-plan"
@@ -34,6 +38,9 @@ LOAD = "tally.load"
 
 _CHANGELOG = re.compile(r"tally-build-([0-9]+)-cells-changelog")
 _TIMEOUT_S = 10.0
+_REFUSED_S = 1.0
+"""When it is first asked whether there was no answer because Kafka refuses the client."""
+
 _GROWN_POLL_S = 0.2
 _GROWN_POLLS = 50
 
@@ -53,12 +60,26 @@ def builds_with_changelog(names: Mapping[str, int]) -> list[int]:
     return sorted(int(found[1]) for name in names if (found := _CHANGELOG.fullmatch(name)))
 
 
-def admin_client(kafka: str) -> AdminClient:
+class Admin(AdminClient):
+    """An AdminClient that knows why brokers refuse it."""
+
+    def __init__(self, kafka: KafkaAddress) -> None:
+        """Connects when it is first used; never blocks."""
+        self._refusals = Refusals(kafka)
+        super().__init__(librdkafka(kafka, {"error_cb": self._refusals.hear}))
+
+    def no_answer(self) -> OperatorError | TryAgainError:
+        """Why brokers did not answer just now. Never blocks."""
+        self.poll(0)
+        return self._refusals.as_ours()
+
+
+def admin_client(kafka: KafkaAddress) -> Admin:
     """For making and asking about topics. Connects when it is first used."""
-    return AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    return Admin(kafka)
 
 
-def ensure_topics(kafka: str, build: int, partitions: int) -> None:
+def ensure_topics(kafka: KafkaAddress, build: int, partitions: int) -> None:
     """Create the topics that are missing. Blocks; raises TryAgainError when Kafka is away.
 
     The changelog always gets as many partitions as the increments have, also if these were grown by
@@ -67,7 +88,7 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
     on its producer's clock.
     """
     admin = admin_client(kafka)
-    existing = partition_counts(admin, kafka)
+    existing = partition_counts(admin)
     source = existing.get(INCREMENTS, partitions)
     wanted = {
         INCREMENTS: (source, {"message.timestamp.type": "LogAppendTime"}),
@@ -97,16 +118,16 @@ def ensure_topics(kafka: str, build: int, partitions: int) -> None:
     if missing:
         _create(admin, missing)
     if existing.get(changelog(build), source) < source:
-        grow(admin, kafka, changelog(build), source)
+        grow(admin, changelog(build), source)
     _check_log_append_time(admin)
 
 
-def increments_partitions(kafka: str) -> int:
+def increments_partitions(kafka: KafkaAddress) -> int:
     """How many partitions the log has now, 0 for none. Blocks; raises TryAgainError."""
-    return partition_counts(admin_client(kafka), kafka).get(INCREMENTS, 0)
+    return partition_counts(admin_client(kafka)).get(INCREMENTS, 0)
 
 
-def made_partitions(kafka: str) -> int:
+def made_partitions(kafka: KafkaAddress) -> int:
     """How many partitions the log has. Blocks; raises OperatorError when nobody has made it."""
     partitions = increments_partitions(kafka)
     if not partitions:
@@ -116,18 +137,25 @@ def made_partitions(kafka: str) -> int:
     return partitions
 
 
-def partition_counts(admin: AdminClient, kafka: str) -> Mapping[str, int]:
-    """How many partitions each topic has. Blocks; raises TryAgainError when Kafka is away."""
+def partition_counts(admin: Admin) -> Mapping[str, int]:
+    """How many partitions each topic has. Blocks; raises TryAgainError when Kafka is away.
+
+    Raises OperatorError, after a second as a rule, when Kafka refuses the user or TLS fails: the
+    client itself would go on trying.
+    """
     try:
-        topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-    except KafkaException as error:
-        raise TryAgainError(
-            f"Kafka at {kafka} does not answer; is it up? TALLY_KAFKA sets its address"
-        ) from error
+        topics = admin.list_topics(timeout=_REFUSED_S).topics
+    except KafkaException:
+        if isinstance(refused := admin.no_answer(), OperatorError):
+            raise refused from None
+        try:
+            topics = admin.list_topics(timeout=_TIMEOUT_S - _REFUSED_S).topics
+        except KafkaException as error:
+            raise admin.no_answer() from error
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
-def grow(admin: AdminClient, kafka: str, topic: str, partitions: int) -> None:
+def grow(admin: Admin, topic: str, partitions: int) -> None:
     """Give a topic more partitions, and wait until Kafka tells of them.
 
     Blocks; raises TryAgainError when Kafka does not do it in time.
@@ -142,7 +170,7 @@ def grow(admin: AdminClient, kafka: str, topic: str, partitions: int) -> None:
         # Two that grow it at once both try; to the second, Kafka says that it has so many.
         failure = error
     for _ in range(_GROWN_POLLS):
-        if partition_counts(admin, kafka).get(topic, 0) >= partitions:
+        if partition_counts(admin).get(topic, 0) >= partitions:
             return
         if failure is not None:
             break

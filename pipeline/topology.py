@@ -29,6 +29,7 @@ from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.control.shard_plan import keep_plan_with
 from pipeline.group import Group
+from pipeline.kafka_clients import faust_credentials
 from pipeline.leader import Leader
 from pipeline.log_check import RecoveryReader
 from pipeline.metrics.meter import UNMEASURED
@@ -79,6 +80,7 @@ def build_app(
     app = FolderlessApp(
         topics.group_id(settings.build),
         broker=f"{bulk.SCHEME}://{settings.kafka}",
+        broker_credentials=faust_credentials(settings.kafka),
         store=f"{store.SCHEME}://",
         web_enabled=False,
         topic_disable_leader=True,

@@ -3,13 +3,14 @@
 import re
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from pipeline.errors import OperatorError
-from schemas.addresses import split_host_port
+from schemas.clickhouse_settings import ClickHouseSettings
+from schemas.host_port import split_host_port
+from schemas.kafka_settings import KafkaSettings
 
 ENV_PREFIX = "TALLY_"
 DEFAULT_CONFIG = Path("tally.toml")
@@ -20,30 +21,6 @@ _REPLICA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def _host_port(text: str) -> str:
     split_host_port(text)
     return text
-
-
-def _host_ports(text: str) -> str:
-    """One `host:port`, or several with commas between, as Kafka clients take them."""
-    parts = [part.strip() for part in text.split(",")]
-    for part in parts:
-        split_host_port(part)
-    return ",".join(parts)
-
-
-def _http_url(text: str) -> str:
-    # The text is not repeated in these errors, since a URL may carry a password.
-    url = urlsplit(text)
-    if url.scheme not in {"http", "https"} or not url.hostname:
-        raise ValueError("expected a URL such as http://127.0.0.1:18123")
-    if url.query or url.fragment:
-        raise ValueError("expected a URL without ? and #")
-    try:
-        port = url.port
-    except ValueError:
-        port = 0
-    if port == 0:
-        raise ValueError("the port in the URL must be from 1 to 65535")
-    return text.rstrip("/")
 
 
 def _replica(text: str) -> str:
@@ -60,7 +37,7 @@ def _default_config() -> Path | None:
     return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
 
 
-class Settings(BaseSettings):
+class Settings(KafkaSettings, ClickHouseSettings):
     """One process's settings; each field is the environment variable `TALLY_` plus its name.
 
     An empty variable is taken as unset. Variables that are not fields are ignored. Build it with
@@ -68,17 +45,13 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
-    kafka: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_ports)] = Field(
-        default="127.0.0.1:19092", description="Kafka: host:port, or several with commas between."
-    )
-    clickhouse: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_http_url)] = Field(
-        default="http://127.0.0.1:18123",
-        repr=False,  # It may hold a password.
-        description="ClickHouse's HTTP interface: a URL.",
-    )
     web: Annotated[str, BeforeValidator(_trimmed), AfterValidator(_host_port)] = Field(
         default="127.0.0.1:8321", description="Where `tally serve` listens: host:port."
     )
@@ -192,6 +165,15 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="Requests a second of a token without a rate of its own; 0: any number.",
     )
+
+
+NO_SECURITY = {
+    f"{ENV_PREFIX}{name.upper()}": ""
+    for name in Settings.model_fields
+    if name.startswith(("kafka_", "clickhouse_"))
+}
+"""For the environment of a process whose servers are on this machine, and have no TLS and no users:
+what this process was told of others is not for them."""
 
 
 def load_settings(**known: Any) -> Settings:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline import topics
+from pipeline.kafka_clients import librdkafka
 from pipeline.lanes import KIND_HEADER
 from pipeline.sharding import counter_partition
 from schemas.adjustments import ADJUSTMENT_KIND
@@ -15,6 +16,7 @@ from schemas.adjustments import ADJUSTMENT_KIND
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from schemas.addresses import KafkaAddress
     from schemas.adjustments import Adjustment
 
 DELIVERY_TIMEOUT_S = 20.0
@@ -32,7 +34,7 @@ class Sent:
     unknown: dict[int, str] = field(default_factory=dict)
 
 
-def send(kafka: str, adjustments: Sequence[Adjustment]) -> Sent:
+def send(kafka: KafkaAddress, adjustments: Sequence[Adjustment]) -> Sent:
     """Append each to the partition of its counter, in order. Blocks until Kafka's word on each.
 
     Raises TryAgainError or OperatorError, having sent nothing, when Kafka is away or has no log.
@@ -40,14 +42,15 @@ def send(kafka: str, adjustments: Sequence[Adjustment]) -> Sent:
     partitions = topics.made_partitions(kafka)
     sent = Sent(unknown=dict.fromkeys(range(len(adjustments)), "no answer in time"))
     producer = Producer(
-        {
-            "bootstrap.servers": kafka,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": _LINGER_MS,
-            "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-            "log_level": 0,
-        }
+        librdkafka(
+            kafka,
+            {
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": _LINGER_MS,
+                "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+            },
+        )
     )
     for number, adjustment in enumerate(adjustments):
         partition = counter_partition(adjustment.counter, 0, partitions)

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from pipeline.builds.horizon import PartitionLog
     from pipeline.builds.positions import Reached
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 
 class Rebuilding:
     """Builds of one log and one ClickHouse. Methods block; they raise TryAgainError when a server
     is away, and OperatorError when somebody must act."""
 
-    def __init__(self, kafka: str, client: Client, clock: Clock, replica: str) -> None:
+    def __init__(self, kafka: KafkaAddress, client: Client, clock: Clock, replica: str) -> None:
         self._kafka = kafka
         self._replica = replica
         self._client = client
@@ -178,7 +179,7 @@ class Rebuilding:
             "WHERE build < {foreign:UInt32})",
             {"foreign": FOREIGN},
         )
-        known = topics.partition_counts(topics.admin_client(self._kafka), self._kafka)
+        known = topics.partition_counts(topics.admin_client(self._kafka))
         return max(int(rows[0][0]), *topics.builds_with_changelog(known), 0) + 1
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 30.0
 
@@ -31,7 +32,7 @@ _KEPT = {"builds", "rebuilds"}
 
 
 def drop(
-    kafka: str, client: Client, build: int, clock: Clock, tell: Callable[[str], object]
+    kafka: KafkaAddress, client: Client, build: int, clock: Clock, tell: Callable[[str], object]
 ) -> None:
     """Forget a build; `tell` hears what is dropped. Blocks; raises TryAgainError.
 
@@ -79,7 +80,7 @@ def _has_rows(reads: Reads, build: int) -> bool:
     return any(one.build == build for one in partitions(reads))
 
 
-def _drop_from_kafka(kafka: str, build: int) -> None:
+def _drop_from_kafka(kafka: KafkaAddress, build: int) -> None:
     admin = topics.admin_client(kafka)
     group, changelog = topics.group_id(build), topics.changelog(build)
     gone = {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART}

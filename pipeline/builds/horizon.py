@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
     from pipeline.rules import CountingRules
+    from schemas.addresses import KafkaAddress
 
 DAY_MS = 86_400_000
 
@@ -55,7 +56,7 @@ class PartitionLog:
         return self.start == 0
 
 
-def read_log(kafka: str) -> list[PartitionLog]:
+def read_log(kafka: KafkaAddress) -> list[PartitionLog]:
     """Every partition of the log. Blocks; of those whose beginning is gone it reads as far as their
     first rules, which are at most about an hour away. Raises TryAgainError, OperatorError."""
     consumer = groupless_consumer(kafka)

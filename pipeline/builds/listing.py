@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _DECLARED = (
     "SELECT build, max(declaration), toUnixTimestamp64Milli(argMax(declared_at, declaration)), "
@@ -71,7 +72,7 @@ class Build:
 class Builds:
     """The builds of one log and one ClickHouse. Methods block, and raise TryAgainError."""
 
-    def __init__(self, kafka: str, client: Client, clock: Clock) -> None:
+    def __init__(self, kafka: KafkaAddress, client: Client, clock: Clock) -> None:
         self._kafka = kafka
         self._client = client
         self._reads = Reads(client, clock)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from confluent_kafka import KafkaError, KafkaException
 
 from pipeline import topics
 from pipeline.errors import TryAgainError
 
+if TYPE_CHECKING:
+    from schemas.addresses import KafkaAddress
+
 _TIMEOUT_S = 20.0
 
 
-def hosts_of_members(kafka: str, build: int) -> list[str]:
+def hosts_of_members(kafka: KafkaAddress, build: int) -> list[str]:
     """The host of every worker that counts a build. Blocks; raises TryAgainError.
 
     A worker that was killed is among them for ten seconds more.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.builds.progress import Progress
     from pipeline.clock import Clock
     from pipeline.interrupts import Wishes
+    from schemas.addresses import KafkaAddress
 
 LOOK_S = 0.5
 PATIENCE_S = 60.0
@@ -41,7 +42,7 @@ class Replay:
     """
 
     def __init__(
-        self, kafka: str, client: Client, clock: Clock, wishes: Wishes, *, replica: str
+        self, kafka: KafkaAddress, client: Client, clock: Clock, wishes: Wishes, *, replica: str
     ) -> None:
         self._kafka = kafka
         self._client = client

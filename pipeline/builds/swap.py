@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 PATIENCE_S = 0.8 * WAIT_MS / 1000
 """Shorter than the old workers wait at the handover."""
@@ -51,7 +52,7 @@ _DECLARE = (
 )
 
 
-def swap(kafka: str, client: Client, build: int, clock: Clock, note: str) -> int:
+def swap(kafka: KafkaAddress, client: Client, build: int, clock: Clock, note: str) -> int:
     """Make `build` the live one; returns the one that was. Blocks for some seconds.
 
     Raises TryAgainError, and the old build goes on, when the new one does not get there in time or
@@ -79,7 +80,7 @@ def swap(kafka: str, client: Client, build: int, clock: Clock, note: str) -> int
     return old
 
 
-def hand_over(kafka: str, build: int, clock: Clock) -> None:
+def hand_over(kafka: KafkaAddress, build: int, clock: Clock) -> None:
     """Write to every partition that `build` is about to take over. Blocks; raises TryAgainError."""
     value = json.dumps({"build": build}).encode()
     records = [

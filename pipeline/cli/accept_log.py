@@ -68,9 +68,7 @@ def _kept(one: "Accepted") -> str:
 
 
 async def _accept(settings: "Settings") -> "list[Accepted]":
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the clients
-
-    from pipeline import topics  # noqa: PLC0415
+    from pipeline import topics  # noqa: PLC0415 - brings the clients
     from pipeline.builds.live import build_of  # noqa: PLC0415
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
     from pipeline.clickhouse import connect  # noqa: PLC0415
@@ -86,10 +84,11 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     reader = PartitionReader(settings.kafka)
     changelog = ChangelogWriter(settings.kafka, topic)
     recovery = RecoveryReader(reader, topic, topics.INCREMENTS)
-    admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
+    admin = topics.admin_client(settings.kafka)
     try:
+        # Asked first: this client tells why, if Kafka refuses it.
+        partitions = topics.partition_counts(admin).get(topics.INCREMENTS, 0)
         await changelog.start()
-        partitions = topics.partition_counts(admin, settings.kafka).get(topics.INCREMENTS, 0)
         return await LogAcceptor(
             admin,
             build,

@@ -13,6 +13,7 @@ from pipeline.clock import SystemClock
 if TYPE_CHECKING:
     from pipeline.letters.letter import StoredLetter
     from pipeline.letters.reads import ListedLetter
+    from schemas.addresses import KafkaAddress
 
 LISTED_DEFAULT = 20
 SAMPLE_LENGTH = 60
@@ -128,7 +129,7 @@ def _print_reasons(reasons: list[tuple[str, int]], *, json: bool) -> None:
         write_line("no dead letters")
 
 
-def _print_documents(kafka: str, matching: int, letters: "list[ListedLetter]") -> None:
+def _print_documents(kafka: "KafkaAddress", matching: int, letters: "list[ListedLetter]") -> None:
     from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
 
     found = LetterTopic(kafka).find(letter.key for letter in letters)

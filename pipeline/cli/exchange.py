@@ -16,6 +16,7 @@ from pipeline.clock import SystemClock
 if TYPE_CHECKING:
     from pipeline.exchange.exchange import Passed
     from pipeline.exchange.side import Side
+    from schemas.addresses import ClickHouseAddress
     from schemas.settings import Settings
 
 
@@ -45,6 +46,7 @@ def exchange(
     copied may be copied again, in any order, after any outage: counts are the same.
 
     The other ClickHouse must have Tally's tables (`tally migrate`). TALLY_CLICKHOUSE is this one.
+    User and password of the other are in its URL; TALLY_CLICKHOUSE_CA is trusted for both.
 
     Example: `tally exchange --to http://clickhouse.eu.example:8123`
     """
@@ -59,15 +61,23 @@ def exchange(
         _change(here, forget, json=json)
         return
     interval_s = duration_ms(interval) / 1000
-    _run(here, Side(_url(to), "--to"), settings, None if once else interval_s, json=json)
+    _run(here, Side(elsewhere(to), "--to"), settings, None if once else interval_s, json=json)
 
 
-def _url(to: str) -> str:
+def elsewhere(to: str) -> "ClickHouseAddress":
+    """The other cluster's address: trusted as this one is, but as who its own URL says.
+
+    A password and a certificate are what this cluster knows its client by; another has no business
+    with them.
+    """
     from pipeline.errors import OperatorError  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415
 
+    own = ["clickhouse_password_file", "clickhouse_cert", "clickhouse_key"]
+    if not to.strip().lower().startswith("https:"):
+        own.append("clickhouse_ca")
     try:
-        return load_settings(clickhouse=to).clickhouse
+        return load_settings(clickhouse=to, **dict.fromkeys(own)).clickhouse
     except OperatorError as error:
         reason = str(error).partition(": ")[2]
         raise typer.BadParameter(f"--to: {reason}") from error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pipeline.letters.letter import LetterKey
     from pipeline.letters.reads import LetterFilter, LetterReads
+    from schemas.addresses import KafkaAddress
     from schemas.settings import Settings
 
 LETTERS_MAX = 100_000
@@ -25,7 +26,7 @@ LETTERS_MAX = 100_000
 
 
 def retry_letters(
-    kafka: str,
+    kafka: "KafkaAddress",
     reads: "LetterReads",
     wanted: "LetterFilter",
     limit: int | None,

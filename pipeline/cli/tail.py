@@ -46,9 +46,7 @@ def tail(
 
     Example: `tally tail --family likes --last 10`
     """
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - brings the Kafka client
-
-    from pipeline.tail.reader import TailReader  # noqa: PLC0415
+    from pipeline.tail.reader import TailReader  # noqa: PLC0415 - brings the Kafka client
     from pipeline.tail.shown import Wanted, seen  # noqa: PLC0415 - brings pyarrow
     from schemas.settings import load_settings  # noqa: PLC0415
 
@@ -58,9 +56,8 @@ def tail(
     if refused and wanted.chooses_events:
         raise typer.BadParameter("what is refused has no family, counter or region to choose by")
     kafka = load_settings().kafka
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     shown = 0
-    with TailReader(kafka, admin, SystemClock()) as reader:
+    with TailReader(kafka, SystemClock()) as reader:
         partitions = reader.start(None if from_start else last, control=control)
         _tell_beginning(partitions)
         for records in reader.read(follow=not no_follow):

@@ -15,6 +15,7 @@ from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
     from pipeline.control.apply_rules import RulesInLog
+    from schemas.addresses import KafkaAddress
 
 PARTITIONS_MAX = 4096
 
@@ -40,9 +41,9 @@ class Partitions:
         return asdict(self)
 
 
-def partitions_now(kafka: str, rules: RulesInLog) -> Partitions:
+def partitions_now(kafka: KafkaAddress, rules: RulesInLog) -> Partitions:
     """Ask Kafka. Blocks; raises TryAgainError, and OperatorError when there is no log yet."""
-    counts = topics.partition_counts(topics.admin_client(kafka), kafka)
+    counts = topics.partition_counts(topics.admin_client(kafka))
     newest = rules.known().newest
     return Partitions(
         rules.partitions(),
@@ -51,7 +52,7 @@ def partitions_now(kafka: str, rules: RulesInLog) -> Partitions:
     )
 
 
-def grow(kafka: str, rules: RulesInLog, wanted: int) -> Partitions:
+def grow(kafka: KafkaAddress, rules: RulesInLog, wanted: int) -> Partitions:
     """Bring source and changelogs to `wanted` partitions, and the rules into each.
 
     Blocks. Raises OperatorError for fewer than there are, since a partition cannot be taken away,
@@ -72,8 +73,8 @@ def grow(kafka: str, rules: RulesInLog, wanted: int) -> Partitions:
     admin = topics.admin_client(kafka)
     for build, count in now.changelogs.items():
         if count < wanted:
-            topics.grow(admin, kafka, topics.changelog(build), wanted)
+            topics.grow(admin, topics.changelog(build), wanted)
     if now.source < wanted:
-        topics.grow(admin, kafka, topics.INCREMENTS, wanted)
+        topics.grow(admin, topics.INCREMENTS, wanted)
     rules.repeat()
     return partitions_now(kafka, rules)

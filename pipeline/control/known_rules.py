@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver import Client
 
+    from schemas.addresses import KafkaAddress
+
 _TABLE = "tally.rules"
 
 # Rows of other clusters may be here, too: they count another log, by rules of their own. The values
@@ -71,7 +73,7 @@ class KnownRules:
         return [shard for shard in range(partitions) if self.counted.get(shard, 0) < version]
 
 
-def known_rules(client: Client, kafka: str, build: int, replica: str) -> KnownRules:
+def known_rules(client: Client, kafka: KafkaAddress, build: int, replica: str) -> KnownRules:
     """Ask Kafka and ClickHouse. Blocks; raises TryAgainError when one of them is away.
 
     A ClickHouse whose tables nobody has made yet knows nothing, which is no error.

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline.errors import TryAgainError
+from pipeline.kafka_clients import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _DELIVERY_TIMEOUT_S = 20.0
 _RETRY_S = 0.3
@@ -31,7 +33,7 @@ class LogRecord(NamedTuple):
     kind: str | None = None
 
 
-def write_records(kafka: str, records: Sequence[LogRecord], clock: Clock) -> list[int]:
+def write_records(kafka: KafkaAddress, records: Sequence[LogRecord], clock: Clock) -> list[int]:
     """Append each record to its partition; returns the timestamps the log gave them, in ms.
 
     Blocks until all replicas have them; raises TryAgainError naming the partitions that were not
@@ -55,7 +57,10 @@ def write_records(kafka: str, records: Sequence[LogRecord], clock: Clock) -> lis
 
 
 def _write(
-    kafka: str, records: Sequence[LogRecord], wanted: Sequence[int], timestamps_ms: dict[int, int]
+    kafka: KafkaAddress,
+    records: Sequence[LogRecord],
+    wanted: Sequence[int],
+    timestamps_ms: dict[int, int],
 ) -> dict[int, int]:
     """Fills in the timestamps of what was confirmed; returns the error codes of the rest."""
     failed = dict.fromkeys(wanted, KafkaError._MSG_TIMED_OUT)
@@ -72,14 +77,15 @@ def _write(
 
     # Made anew each time, because a client keeps what it knows of partitions for minutes.
     producer = Producer(
-        {
-            "bootstrap.servers": kafka,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": 0,
-            "delivery.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
-            "log_level": 0,
-        }
+        librdkafka(
+            kafka,
+            {
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "delivery.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
+            },
+        )
     )
     for number in wanted:
         record = records[number]

@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.rules import CountingRules
+    from schemas.addresses import KafkaAddress
 
 
-def planned_rules(kafka: str) -> CountingRules | None:
+def planned_rules(kafka: KafkaAddress) -> CountingRules | None:
     """The newest rules in the plan, or None if nobody ever applied any. As `read_plan`."""
     return read_plan(kafka).rules
 
 
-def read_plan(kafka: str) -> PlanRecords:
+def read_plan(kafka: KafkaAddress) -> PlanRecords:
     """All that is in the plan, which is nothing where nobody has made it.
 
     Blocks; raises TryAgainError when Kafka is away, OperatorError when the plan cannot be read.
     """
-    if topics.SHARD_PLAN not in topics.partition_counts(topics.admin_client(kafka), kafka):
+    if topics.SHARD_PLAN not in topics.partition_counts(topics.admin_client(kafka)):
         return PlanRecords()
     with contextlib.closing(PlanTopic(kafka)) as topic:
         return topic.read()
@@ -78,7 +79,7 @@ def is_missing(planned: CountingRules | None, rules: CountingRules) -> bool:
     return rules.id_partitions == planned.id_partitions and rules.supersedes(planned)
 
 
-def keep_plan_with(kafka: str, clock: Clock) -> Callable[[CountingRules], None]:
+def keep_plan_with(kafka: KafkaAddress, clock: Clock) -> Callable[[CountingRules], None]:
     """What writes rules to the plan if it has none, or older ones. Blocks.
 
     Raises TryAgainError when Kafka is away, OperatorError when the plan cannot be read.
@@ -92,7 +93,7 @@ def keep_plan_with(kafka: str, clock: Clock) -> Callable[[CountingRules], None]:
     return keep_plan
 
 
-def has_records(kafka: str, partitions: int) -> bool:
+def has_records(kafka: KafkaAddress, partitions: int) -> bool:
     """Whether the increments have, or once had, a record. Blocks; raises TryAgainError."""
     consumer = groupless_consumer(kafka)
     try:

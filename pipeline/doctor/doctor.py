@@ -13,12 +13,11 @@ import socket
 import sys
 import tempfile
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pipeline.doctor.findings import Finding, free_space, open_files
 from pipeline.doctor.servers import look_at_clickhouse, look_at_kafka, look_at_rules
-from pipeline.errors import TallyError
-from schemas.addresses import split_host_port
+from pipeline.errors import TallyError, TryAgainError
+from schemas.host_port import split_host_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,9 +54,11 @@ def _asked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     """What was found; a single failure when nobody answered."""
     try:
         return look()
-    except TallyError as error:
+    except TryAgainError as error:
         to_do = "start it (`tally up` runs one), or correct its address" if name != "rules" else ""
         return [Finding(name, "fail", str(error), to_do)]
+    except TallyError as error:
+        return [Finding(name, "fail", str(error))]
 
 
 def _python() -> Finding:
@@ -100,11 +101,9 @@ def _folder(data: Path) -> Iterator[Finding]:
 
 def _ports(settings: Settings) -> Iterator[Finding]:
     """Whether somebody listens where the servers are or would be."""
-    url = urlsplit(settings.clickhouse)
-    default_port = 443 if url.scheme == "https" else 80
     addresses = {
-        "Kafka": split_host_port(settings.kafka.split(",")[0]),
-        "ClickHouse": (url.hostname or "", url.port or default_port),
+        "Kafka": settings.kafka.first,
+        "ClickHouse": settings.clickhouse.host_port,
         "web": split_host_port(settings.web),
     }
     for name, (host, port) in addresses.items():

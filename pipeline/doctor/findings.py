@@ -18,7 +18,9 @@ FILES_WARN = 4096
 FILES_FAIL = 256
 CLOCK_WARN_MS = 1_000
 CLOCK_FAIL_MS = 60_000
-RETENTION_WARN_MS = 86_400_000
+DAY_MS = 86_400_000
+RETENTION_WARN_MS = DAY_MS
+CERTIFICATE_WARN_MS = 14 * DAY_MS
 
 
 class Finding(NamedTuple):
@@ -62,6 +64,14 @@ def clock_of(whose: str, difference_ms: int, margin_ms: int) -> Finding:
     to_do += "lateness go by it"
     warn, fail = off_ms >= CLOCK_WARN_MS, off_ms >= CLOCK_FAIL_MS
     return _graded(f"clock of {whose}", detail, to_do, warn, fail)
+
+
+def certificate_of(whose: str, version: str, left_ms: int) -> Finding:
+    """A server's certificate by how long it is still good; clients have accepted it."""
+    left = "less than a day" if left_ms < DAY_MS else f"{left_ms // DAY_MS} days"
+    detail = f"{version}; the certificate is good for {left}"
+    to_do = "renew it: once it has ended no client connects any more"
+    return _graded(f"TLS of {whose}", detail, to_do, left_ms < CERTIFICATE_WARN_MS, fail=False)
 
 
 def source_settings(topic: str, settings: Mapping[str, str]) -> Finding:

@@ -1,12 +1,15 @@
-"""Which parts of the Kafka protocol a broker speaks: one question over a plain connection."""
+"""Which parts of the Kafka protocol a broker speaks: one question, before anybody logs in."""
 
 from __future__ import annotations
 
 import socket
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import OperatorError, TryAgainError
+
+if TYPE_CHECKING:
+    import ssl
 
 _TIMEOUT_S = 5.0
 _API_VERSIONS = 18
@@ -43,20 +46,27 @@ NEEDED = (
 )
 
 
-def spoken_versions(host: str, port: int) -> dict[int, tuple[int, int]]:
+def spoken_versions(
+    host: str, port: int, tls: ssl.SSLContext | None = None
+) -> dict[int, tuple[int, int]]:
     """The least and the greatest version of each request the broker takes, by its key.
 
-    Blocks a few seconds at most. Raises TryAgainError when nobody listens there, OperatorError when
-    whoever does is no Kafka.
+    Asks over a plain connection unless there is `tls`. Blocks a few seconds at most. Raises
+    TryAgainError when nobody listens there, OperatorError when whoever does is no Kafka.
     """
     request = struct.pack(">hhih", _API_VERSIONS, 0, 1, -1)
     try:
-        with socket.create_connection((host, port), timeout=_TIMEOUT_S) as connection:
-            connection.settimeout(_TIMEOUT_S)
+        with (
+            socket.create_connection((host, port), timeout=_TIMEOUT_S) as plain,
+            tls.wrap_socket(plain, server_hostname=host) if tls else plain as connection,
+        ):
             connection.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", _read(connection, 4))
             if not 10 <= size <= _ANSWER_BYTES_MAX:
-                raise OperatorError(f"what listens on {host}:{port} is no Kafka")
+                raise OperatorError(
+                    f"what listens on {host}:{port} is no Kafka, or one that wants TLS: "
+                    "TALLY_KAFKA_SECURITY says how it is spoken to"
+                )
             answer = _read(connection, size)
     except ConnectionRefusedError as error:
         raise TryAgainError(f"nobody listens on {host}:{port}") from error

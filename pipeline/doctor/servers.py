@@ -22,9 +22,11 @@ from pipeline.doctor.findings import (
     source_settings,
 )
 from pipeline.doctor.kafka_versions import not_spoken, spoken_versions
+from pipeline.doctor.tls import look_at_tls
 from pipeline.errors import TallyError, TryAgainError
+from pipeline.kafka_clients import tls_context
 from pipeline.rules import counting_rules
-from schemas.addresses import split_host_port
+from pipeline.tls import client_context
 from schemas.families import load_families
 from schemas.migrate import pending
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.control.known_rules import KnownRules
+    from schemas.addresses import KafkaAddress, KafkaSecurity
     from schemas.settings import Settings
 
 CLICKHOUSE_MIN = (25, 8)
@@ -44,23 +47,37 @@ _TIMEOUT_S = 10.0
 
 
 def look_at_kafka(settings: Settings, clock: Clock) -> list[Finding]:
-    """Versions, topics and the log's clock."""
-    missing = not_spoken(spoken_versions(*split_host_port(settings.kafka.split(",")[0])))
+    """TLS, versions, the user, topics and the log's clock."""
+    tls = tls_context(settings.kafka.security)
+    found = [look_at_tls("Kafka", settings.kafka.first, tls, clock)] if tls else []
+    missing = not_spoken(spoken_versions(*settings.kafka.first, tls))
     if missing:
         detail = f"does not take {', '.join(missing)} as Tally's clients send it"
         spoken = Finding("Kafka", "fail", detail, "use Apache Kafka 2.4 or later, or `tally up`")
     else:
         spoken = Finding("Kafka", "ok", f"{settings.kafka} takes what Tally's clients send")
     admin = topics.admin_client(settings.kafka)
-    counts = topics.partition_counts(admin, settings.kafka)
-    return [spoken, *_topics(admin, counts), *_log_clock(settings.kafka, counts, clock)]
+    counts = topics.partition_counts(admin)
+    found += [spoken, *_user(settings.kafka.security), *_topics(admin, counts)]
+    return [*found, *_log_clock(settings.kafka, counts, clock)]
 
 
 def look_at_clickhouse(settings: Settings, clock: Clock) -> list[Finding]:
-    """Version, tables, disks and clock."""
-    with contextlib.closing(connect(settings.clickhouse)) as client:
+    """TLS, version, tables, disks and clock."""
+    address = settings.clickhouse
+    found = []
+    if address.uses_tls:
+        tls = client_context(address.ca, address.certificate)
+        found.append(look_at_tls("ClickHouse", address.host_port, tls, clock))
+    with contextlib.closing(connect(address)) as client:
         try:
-            return [_version(client), _tables(client), *_disks(client), _clock(client, clock)]
+            return [
+                *found,
+                _version(client),
+                _tables(client),
+                *_disks(client),
+                _clock(client, clock),
+            ]
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(f"ClickHouse did not answer: {error}") from error
 
@@ -70,6 +87,12 @@ def look_at_rules(settings: Settings, clock: Clock) -> list[Finding]:
     with contextlib.closing(connect(settings.clickhouse)) as client:
         known = RulesInLog(settings, client, clock).known()
     return [_rules_in_log(known), *_rules_in_file(settings, known)]
+
+
+def _user(security: KafkaSecurity) -> Iterator[Finding]:
+    """Whom Kafka has let in by now."""
+    if security.uses_sasl:
+        yield Finding("user of Kafka", "ok", f"{security.user} logs in by {security.mechanism}")
 
 
 def _topics(admin: AdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
@@ -103,7 +126,7 @@ def _copies(admin: AdminClient, settings: Mapping[str, str]) -> Finding:
     return copies(topics.INCREMENTS, len(cluster.brokers), replicas, in_sync_min)
 
 
-def _log_clock(kafka: str, counts: Mapping[str, int], clock: Clock) -> Iterator[Finding]:
+def _log_clock(kafka: KafkaAddress, counts: Mapping[str, int], clock: Clock) -> Iterator[Finding]:
     """By the time the log gives a record: a tombstone, which compaction takes away again."""
     if topics.SHARD_PLAN not in counts:
         return

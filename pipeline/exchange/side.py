@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
-from pipeline.clickhouse import connect, without_secrets
+from pipeline.clickhouse import connect
 from pipeline.errors import OperatorError, TryAgainError
 from schemas.migrate import pending
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from clickhouse_connect.driver import Client
 
+    from schemas.addresses import ClickHouseAddress
+
 ANSWER_TIMEOUT_S = 120
 # Confirmed means stored. A deletion is not waited for: ClickHouse has it in writing.
 _SETTINGS = {"async_insert": 0, "mutations_sync": 0}
@@ -24,21 +26,21 @@ _REFUSED = ("AUTHENTICATION_FAILED", "ACCESS_DENIED", "READONLY")
 
 
 class Side:
-    """A ClickHouse by its URL, reached when it is first asked. Methods block.
+    """A ClickHouse by its address, reached when it is first asked. Methods block.
 
     They raise TryAgainError while it is away or busy, and OperatorError when somebody must act.
     """
 
-    def __init__(self, url: str, option: str) -> None:
+    def __init__(self, address: ClickHouseAddress, option: str) -> None:
         """`option` is where the URL was given, for people whom it does not answer."""
-        self._url = url
+        self._address = address
         self._option = option
         self._client: Client | None = None
 
     @property
     def name(self) -> str:
         """The address as it may be shown."""
-        return without_secrets(self._url)
+        return str(self._address)
 
     def check_migrated(self) -> None:
         """Raise OperatorError unless it has all tables of this version."""
@@ -76,7 +78,7 @@ class Side:
     def _connected(self) -> Client:
         if self._client is None:
             try:
-                self._client = connect(self._url, answer_timeout_s=ANSWER_TIMEOUT_S)
+                self._client = connect(self._address, answer_timeout_s=ANSWER_TIMEOUT_S)
             except TryAgainError as error:
                 raise TryAgainError(
                     f"ClickHouse at {self.name} does not answer; is it up? {self._option} sets "

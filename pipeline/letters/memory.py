@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.letters.letter import LetterKey
     from pipeline.letters.remembered import Remembered
+    from schemas.addresses import KafkaAddress
 
 PATIENCE_S = 15.0
 """How long a checkpoint is waited for that a letter may belong to: they come every few seconds."""
@@ -25,7 +26,7 @@ _POLL_S = 0.2
 
 
 def remembered(
-    kafka: str, build: int, keys: Collection[LetterKey], clock: Clock
+    kafka: KafkaAddress, build: int, keys: Collection[LetterKey], clock: Clock
 ) -> dict[int, Remembered]:
     """What the shards of these letters remember. Reads their changelogs, as a recovery does.
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.letters.rows import SetAsideRow
+    from schemas.addresses import ClickHouseAddress
 
 _MOMENT = pa.timestamp("s", "UTC")
 _TYPES = {
@@ -37,8 +38,8 @@ class ClickHouseRowTable:
     ClickHouse says that it is not about rows.
     """
 
-    def __init__(self, url: str) -> None:
-        self._inserter = Inserter(url)
+    def __init__(self, address: ClickHouseAddress) -> None:
+        self._inserter = Inserter(address)
 
     def insert(self, rows: Sequence[SetAsideRow]) -> dict[int, str]:
         """As the protocol says."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline import dead_letters, topics
+from pipeline.kafka_clients import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.letters.letter import LetterKey
     from pipeline.letters.retry import Attempt
+    from schemas.addresses import KafkaAddress
 
 _DELIVERY_TIMEOUT_S = 60.0
 
@@ -20,18 +22,19 @@ _DELIVERY_TIMEOUT_S = 60.0
 class KafkaRetrySender:
     """A RetrySender: one idempotent client that waits for all replicas. Not thread-safe."""
 
-    def __init__(self, kafka: str) -> None:
+    def __init__(self, kafka: KafkaAddress) -> None:
         """Connects later; never blocks."""
         self._producer = Producer(
-            {
-                "bootstrap.servers": kafka,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 20,
-                "message.max.bytes": dead_letters.MAX_BYTES,
-                "delivery.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
-                "log_level": 0,
-            }
+            librdkafka(
+                kafka,
+                {
+                    "enable.idempotence": True,
+                    "acks": "all",
+                    "linger.ms": 20,
+                    "message.max.bytes": dead_letters.MAX_BYTES,
+                    "delivery.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
+                },
+            )
         )
 
     def send(self, attempts: Sequence[Attempt]) -> dict[LetterKey, str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from pipeline.letters.letter import LetterKey, StoredLetter
+    from schemas.addresses import KafkaAddress
 
 _PARTITION = 0
 
@@ -35,7 +36,7 @@ _CLOCK_MARGIN_MS = 3_600_000
 class LetterTopic:
     """The topic of one Kafka. Searching blocks, and raises TryAgainError when Kafka is away."""
 
-    def __init__(self, kafka: str) -> None:
+    def __init__(self, kafka: KafkaAddress) -> None:
         self._kafka = kafka
 
     def find(self, wanted: Iterable[LetterKey]) -> Iterator[StoredLetter]:

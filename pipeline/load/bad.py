@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _ROOM_POLL_S = 0.5
 
@@ -23,7 +24,9 @@ _ROOM_POLL_S = 0.5
 class BadSender:
     """Sends values as they are, to any partition. Only one thread may send."""
 
-    def __init__(self, kafka: str, clock: Clock, timeout_s: float, seed: Sequence[int]) -> None:
+    def __init__(
+        self, kafka: KafkaAddress, clock: Clock, timeout_s: float, seed: Sequence[int]
+    ) -> None:
         """Blocks until it knows the partitions; raises as `topics.made_partitions` does."""
         self.stored = 0
         self.unknown = 0

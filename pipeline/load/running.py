@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.load.mix import Mix
     from pipeline.producer import Places
     from pipeline.sharding import Strategy
+    from schemas.addresses import KafkaAddress
 
 BATCH_ROWS = 50_000
 TICK_S = 0.02
@@ -37,7 +38,7 @@ class Order:
     but for their times and for ids, which begin with `run`.
     """
 
-    kafka: str
+    kafka: KafkaAddress
     mix: Mix
     rate: float
     seconds: float | None

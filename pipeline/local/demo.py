@@ -13,11 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import console
-from pipeline.clickhouse import connect, with_user, without_secrets
+from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
 from pipeline.producer import Producer, UnknownDeliveryError
 from pipeline.reads.reads import Reads
 from pipeline.synthetic import SyntheticStream
+from schemas.addresses import KafkaAddress, with_user, without_secrets
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Demo:
                 await asyncio.gather(self._send(), self._show())
 
     async def _send(self) -> None:
-        producer = await asyncio.to_thread(Producer, self._environment["TALLY_KAFKA"])
+        producer = await asyncio.to_thread(Producer, KafkaAddress(self._environment["TALLY_KAFKA"]))
         try:
             await self._stream_to(producer)
         finally:

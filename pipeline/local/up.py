@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -23,15 +23,16 @@ from confluent_kafka.admin import AdminClient
 from pipeline.access.access import Access
 from pipeline.access.own import OWN_NAME, own_hash
 from pipeline.access.tokens import new_token
-from pipeline.clickhouse import with_user
 from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
+from pipeline.kafka_clients import librdkafka
 from pipeline.local import claim
 from pipeline.local.parts import News, Output, Part, Probe
 from pipeline.local.rules import rules_step
 from pipeline.local.supervisor import Supervisor
-from schemas.settings import load_settings
+from schemas.addresses import ClickHouseAddress, KafkaAddress, with_user
+from schemas.settings import NO_SECURITY, load_settings
 
 HOST = "127.0.0.1"
 WEB = "web"
@@ -92,7 +93,7 @@ class Addresses:
 
     def environment_of(self, part: str) -> dict[str, str]:
         """What a part is told. An address that this process was given for metrics is not its."""
-        return {**self.environment, "TALLY_METRICS": self.metrics.get(part, "")}
+        return {**self.environment, **NO_SECURITY, "TALLY_METRICS": self.metrics.get(part, "")}
 
 
 def stages(
@@ -188,8 +189,7 @@ def _log_answers(address: tuple[str, int]) -> Probe:
 
 def _lists_topics(bootstrap: str) -> bool:
     """Blocks for at most ANSWER_TIMEOUT_S."""
-    # Log level 0, since librdkafka would tell of each failed try on our stderr.
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    client = AdminClient(librdkafka(KafkaAddress(bootstrap)))
     try:
         client.list_topics(timeout=ANSWER_TIMEOUT_S)
     except KafkaException:
@@ -345,9 +345,10 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
         return 130 if was_cut_short() else 0
 
 
-def _where(addresses: Addresses) -> dict[str, str]:
+def _where(addresses: Addresses) -> dict[str, Any]:
+    """As settings; what this process was told of the security of other servers is not for ours."""
     kafka, clickhouse, web = addresses.environment.values()
-    return {"kafka": kafka, "clickhouse": clickhouse, "web": web}
+    return {"kafka": KafkaAddress(kafka), "clickhouse": ClickHouseAddress(clickhouse), "web": web}
 
 
 async def _attended(attending: Coroutine[None, None, None], supervisor: Supervisor) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import OperatorError
 from pipeline.metrics.exposition import exposition
-from schemas.addresses import split_host_port
+from schemas.host_port import split_host_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from pipeline.planning.plan_topic import PlanTopic
 if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.planning.plan import Plan, PlanRecords
+    from schemas.addresses import KafkaAddress
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class PlanFollower:
     begins anew a second later.
     """
 
-    def __init__(self, kafka: str, clock: Clock | None = None) -> None:
+    def __init__(self, kafka: KafkaAddress, clock: Clock | None = None) -> None:
         """Never blocks."""
         self._kafka = kafka
         self._clock = clock or SystemClock()

@@ -21,6 +21,7 @@ from schemas.settings import load_settings
 
 if TYPE_CHECKING:
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 DAY_MS = 86_400_000
 HINTS_MAX = 1_000
@@ -55,7 +56,7 @@ class Hinted:
 
 
 def hint(
-    kafka: str,
+    kafka: KafkaAddress,
     counter: str,
     *,
     n: int | None = None,
@@ -87,7 +88,7 @@ def hint(
     return Hinted(counter, asked, shards, partitions)
 
 
-def clear(kafka: str, counter: str, clock: Clock | None = None) -> bool:
+def clear(kafka: KafkaAddress, counter: str, clock: Clock | None = None) -> bool:
     """Take a counter's hint back; whether there was one that held. Blocks; raises as `hint`."""
     check_event({"counter": counter})
     clock = clock or SystemClock()
@@ -111,6 +112,6 @@ def _wanted(n: int | None, expect: float | None, rate_max: float | None) -> int:
     return shards_for(rate, rate_max or load_settings().shard_rate_max)
 
 
-def _write(kafka: str, counter: str, value: bytes | None, clock: Clock) -> None:
+def _write(kafka: KafkaAddress, counter: str, value: bytes | None, clock: Clock) -> None:
     record = LogRecord(topics.SHARD_PLAN, 0, value, HINT_PREFIX + counter.encode())
     write_records(kafka, [record], clock)

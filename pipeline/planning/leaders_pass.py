@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.planning.plan import PlanRecords, Split
+    from schemas.addresses import KafkaAddress
     from schemas.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class ShardPlanning:
 class _Open:
     """The clients of one leader."""
 
-    def __init__(self, kafka: str, clock: Clock) -> None:
+    def __init__(self, kafka: KafkaAddress, clock: Clock) -> None:
         """Blocks; raises as `PlanTopic.read`."""
         self._clock = clock
         with contextlib.ExitStack() as opened:

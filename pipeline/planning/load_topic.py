@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from pipeline.planning.load import LoadReport
+    from schemas.addresses import KafkaAddress
 
 _MESSAGES_AT_ONCE = 1_000
 _MESSAGES_MAX = 10_000
@@ -29,7 +30,7 @@ _TIMEOUT_S = 10.0
 class LoadTopic:
     """Reports as they come, from now on. Not thread-safe."""
 
-    def __init__(self, kafka: str) -> None:
+    def __init__(self, kafka: KafkaAddress) -> None:
         """Never blocks."""
         settings: dict[str, int | str] = {
             "fetch.wait.max.ms": _FETCH_WAIT_MS,
@@ -59,12 +60,12 @@ class LoadTopic:
         self._consumer.close()
 
 
-def load_now(kafka: str, now_ms: int, delivery_p99_ms_max: float) -> Load:
+def load_now(kafka: KafkaAddress, now_ms: int, delivery_p99_ms_max: float) -> Load:
     """The producers' load by what they reported in the last seconds.
 
     Blocks; raises TryAgainError when Kafka is away. None where nobody has made the topic.
     """
-    if topics.LOAD not in topics.partition_counts(topics.admin_client(kafka), kafka):
+    if topics.LOAD not in topics.partition_counts(topics.admin_client(kafka)):
         return Load()
     recent = RecentReports()
     with contextlib.closing(groupless_consumer(kafka)) as consumer:

@@ -15,6 +15,8 @@ from pipeline.planning.plan import PlanRecords
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+    from schemas.addresses import KafkaAddress
+
 log = logging.getLogger(__name__)
 
 _POLL_S = 1.0
@@ -33,7 +35,7 @@ class PlanTopic:
     A topic that was made anew is noticed by its offsets, and read from its beginning.
     """
 
-    def __init__(self, kafka: str, *, followed: bool = False) -> None:
+    def __init__(self, kafka: KafkaAddress, *, followed: bool = False) -> None:
         """Never blocks. One that is followed waits longer for each fetch, so asks less often."""
         self.records = PlanRecords()
         self._kafka = kafka

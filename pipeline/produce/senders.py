@@ -11,12 +11,13 @@ from pipeline.producer.lines import LineProducer
 
 if TYPE_CHECKING:
     from pipeline.produce.checking import Checked
+    from schemas.addresses import KafkaAddress
 
 
 class LineSender:
     """A Sender: each line is a message, as it is."""
 
-    def __init__(self, kafka: str, timeout_s: float) -> None:
+    def __init__(self, kafka: KafkaAddress, timeout_s: float) -> None:
         """Connects; blocks, and raises what LineProducer raises."""
         self._producer = LineProducer(kafka, delivery_timeout=timeout_s)
 
@@ -34,7 +35,7 @@ class LineSender:
 class FrameSender:
     """A Sender: many lines are a frame, and those of one cell become one."""
 
-    def __init__(self, kafka: str, timeout_s: float) -> None:
+    def __init__(self, kafka: KafkaAddress, timeout_s: float) -> None:
         """Connects; blocks, and raises what Producer raises."""
         self._producer = Producer(kafka, delivery_timeout=timeout_s, on_unknown=only_counted)
 

@@ -11,6 +11,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from pipeline.errors import OperatorError, TryAgainError
+from pipeline.kafka_clients import librdkafka
 from pipeline.producer.connection import Connection
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     OnStored = Callable[[int], None]
     OnUnknown = Callable[[str], None]
+    from schemas.addresses import KafkaAddress
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,6 @@ SETTINGS: dict[str, Any] = {
     "queue.buffering.max.messages": 1_000_000,
     "reconnect.backoff.max.ms": 1_000,
     "statistics.interval.ms": 1_000,
-    "log_level": 0,
 }
 """librdkafka's own, where a client is not made with others."""
 
@@ -55,7 +56,7 @@ class Client:
 
     def __init__(
         self,
-        kafka: str,
+        kafka: KafkaAddress,
         clock: Clock,
         *,
         delivery_timeout_s: float,
@@ -68,14 +69,16 @@ class Client:
         self._kafka = kafka
         self._clock = clock
         self._delivery_timeout_s = delivery_timeout_s
-        self._settings = {
-            "bootstrap.servers": kafka,
-            **SETTINGS,
-            **(settings or {}),
-            "enable.idempotence": True,
-            "acks": "all",
-            "delivery.timeout.ms": round(delivery_timeout_s * 1000),
-        }
+        self._settings = librdkafka(
+            kafka,
+            {
+                **SETTINGS,
+                **(settings or {}),
+                "enable.idempotence": True,
+                "acks": "all",
+                "delivery.timeout.ms": round(delivery_timeout_s * 1000),
+            },
+        )
         self._room = threading.Condition()
         self._bytes = 0
         self._latencies_ms: dict[int, list[float]] = {}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _LINGER_MS = 10
 
@@ -38,7 +39,7 @@ class LineProducer:
 
     def __init__(
         self,
-        kafka: str,
+        kafka: KafkaAddress,
         *,
         delivery_timeout: float = DELIVERY_TIMEOUT_S,
         clock: Clock | None = None,

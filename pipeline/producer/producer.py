@@ -23,6 +23,7 @@ from pipeline.producer.delivery import Delivery
 from pipeline.producer.packing import ROWS_AT_ONCE
 from pipeline.producer.receipts import NotStoredError, Receipt, UnknownDeliveryError
 from pipeline.producer.reporting import INTERVAL_S
+from schemas.addresses import KafkaAddress
 from schemas.events import DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
 from schemas.settings import load_settings
 from schemas.times import AT_MAX_MS
@@ -72,7 +73,7 @@ class Producer:
 
     def __init__(
         self,
-        kafka: str | None = None,
+        kafka: str | KafkaAddress | None = None,
         *,
         strategy: Strategy = "random",
         linger: float = LINGER_S,
@@ -84,9 +85,12 @@ class Producer:
     ) -> None:
         """Connects to `kafka`, or to TALLY_KAFKA. Blocks until it knows the partitions.
 
-        Raises TryAgainError when Kafka is away; OperatorError when nobody has made the log, or
-        where it cannot be known to which partitions ids were sent before; BadInputError for
-        arguments that make no sense.
+        TLS and the user are those of TALLY_KAFKA_SECURITY and its like, also for a `kafka` that is
+        text; a KafkaAddress has its own.
+
+        Raises TryAgainError when Kafka is away; OperatorError when it refuses the user, when nobody
+        has made the log, or where it cannot be known to which partitions ids were sent before;
+        BadInputError for arguments that make no sense.
         """
         if when_full not in {"wait", "raise"}:
             raise BadInputError(f"when_full is wait or raise, not {when_full!r}")
@@ -95,7 +99,7 @@ class Producer:
                 "linger is at least 0, waiting_max at least 1, and delivery_timeout at least "
                 f"{DELIVERY_TIMEOUT_S_MIN} seconds"
             )
-        self._kafka = kafka or load_settings().kafka
+        self._kafka = _address(kafka)
         self._clock = clock or SystemClock()
         self._now_ms = self._clock.now_ms
         self._linger_s = linger
@@ -353,6 +357,13 @@ class Producer:
         self._buffer = Buffer(1, raises=True)
         self._buffer.is_closed = True
         self._buffer.why_closed = "the producer belongs to the process that made it; make a new one"
+
+
+def _address(kafka: str | KafkaAddress | None) -> KafkaAddress:
+    if isinstance(kafka, KafkaAddress):
+        return kafka
+    known = load_settings().kafka
+    return KafkaAddress(kafka, known.security) if kafka else known
 
 
 _living: weakref.WeakSet[Producer] = weakref.WeakSet()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 
 class FlushRequests:
@@ -26,7 +27,7 @@ class FlushRequests:
     the log stays the only thing that decides.
     """
 
-    def __init__(self, kafka: str, clock: Clock, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, kafka: KafkaAddress, clock: Clock, *, timeout_s: float = 10.0) -> None:
         """Never blocks: it connects by itself."""
         self._kafka = kafka
         self._timeout_s = timeout_s

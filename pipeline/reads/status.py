@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pipeline import topics
 from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError, TryAgainError
+from pipeline.kafka_clients import librdkafka
 from pipeline.planning.reading import shards_now
 from pipeline.reads import live
 from pipeline.reads.health import Status, judge
@@ -32,6 +33,7 @@ from schemas.families import load_families
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads
     from pipeline.reason_kinds import ReasonKind
+    from schemas.addresses import KafkaAddress
     from schemas.settings import Settings
 
 LETTERS_OVER_MS = 3_600_000
@@ -86,10 +88,10 @@ def observe_clickhouse(reads: Reads, settings: Settings, ends: dict[int, int]) -
     )
 
 
-def log_ends(kafka: str) -> dict[int, int]:
+def log_ends(kafka: KafkaAddress) -> dict[int, int]:
     """The next offset of every partition of the increments. Blocks; raises TryAgainError."""
     count = topics.increments_partitions(kafka)
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "tally-status", "log_level": 0})
+    consumer = Consumer(librdkafka(kafka, {"group.id": "tally-status"}))
     try:
         return {
             partition: consumer.get_watermark_offsets(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pipeline.reconcile.log_places import Places
     from pipeline.reconcile.reconcile import Scope
     from pipeline.reconcile.stored import Stored
+    from schemas.addresses import KafkaAddress
 
 AGAINST_LOG = "log"
 
@@ -45,7 +46,7 @@ class LogReading:
         return sum(max(0, end - start) for start, end in self.ranges.values())
 
     def compare(
-        self, kafka: str, on_progress: Callable[[int], None], checked_at_ms: int
+        self, kafka: KafkaAddress, on_progress: Callable[[int], None], checked_at_ms: int
     ) -> Spanned:
         """Read, compare, and record what came of it, day by day."""
         log = read_log(kafka, self.ranges, self._slots_ms(), on_progress)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from schemas.addresses import KafkaAddress
+
 AS_WORKERS_READ = {"isolation.level": "read_committed"}
 
 
@@ -59,7 +61,7 @@ class LogPlaces:
 
 
 @contextmanager
-def log_places(kafka: str) -> Iterator[LogPlaces]:
+def log_places(kafka: KafkaAddress) -> Iterator[LogPlaces]:
     """The log's places while the block runs. Entering never blocks."""
     with closing(groupless_consumer(kafka, AS_WORKERS_READ)) as consumer:
         yield LogPlaces(consumer)

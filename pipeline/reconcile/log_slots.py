@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
+    from schemas.addresses import KafkaAddress
     from schemas.records import Records
 
 MESSAGES_AT_ONCE = 2_000
@@ -60,7 +61,7 @@ class LogSlots:
 
 
 def read_log(
-    kafka: str,
+    kafka: KafkaAddress,
     ranges: Mapping[int, tuple[int, int]],
     slots_ms: Mapping[int, int],
     on_progress: Callable[[int], None],

@@ -22,9 +22,8 @@ from schemas.records import Records
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from confluent_kafka.admin import AdminClient
-
     from pipeline.clock import Clock
+    from schemas.addresses import KafkaAddress
 
 _MESSAGES_MAX = 500
 _POLL_S = 0.25
@@ -41,9 +40,9 @@ class TailReader:
     topic. Later it waits for a Kafka that is away, and goes on by itself.
     """
 
-    def __init__(self, kafka: str, admin: AdminClient, clock: Clock) -> None:
+    def __init__(self, kafka: KafkaAddress, clock: Clock) -> None:
         self._kafka = kafka
-        self._admin = admin
+        self._admin = topics.admin_client(kafka)
         self._clock = clock
         self._consumer = groupless_consumer(kafka)
         self._partitions = 0
@@ -122,7 +121,7 @@ class TailReader:
             self._partitions = count
 
     def _count_partitions(self) -> int:
-        return topics.partition_counts(self._admin, self._kafka).get(topics.INCREMENTS, 0)
+        return topics.partition_counts(self._admin).get(topics.INCREMENTS, 0)
 
 
 def as_records(messages: Iterable[Message]) -> Iterator[Records]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
+    from schemas.addresses import ClickHouseAddress
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +36,7 @@ class Asking:
     Owned by one event loop.
     """
 
-    def __init__(self, clickhouse: str, clock: Clock) -> None:
+    def __init__(self, clickhouse: ClickHouseAddress, clock: Clock) -> None:
         self._clickhouse = clickhouse
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tally-reads")

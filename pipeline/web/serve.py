@@ -16,7 +16,7 @@ import uvloop
 from pipeline.errors import OperatorError
 from pipeline.web.app import build_app
 from pipeline.web.services import Services
-from schemas.addresses import split_host_port
+from schemas.host_port import split_host_port
 
 if TYPE_CHECKING:
     from pipeline.clock import Clock

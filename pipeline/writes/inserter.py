@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline.clickhouse import connect, without_secrets
+from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
 
     from pipeline.metrics.meter import Meter
+    from schemas.addresses import ClickHouseAddress
 
 BLOCK_ROWS_MAX = 200_000
 BLOCK_ROWS_MIN = 10_000
@@ -40,10 +41,10 @@ class Inserter:
     insert of a write `on_progress` is called; what it raises ends the write.
     """
 
-    def __init__(self, url: str, meter: Meter = UNMEASURED) -> None:
+    def __init__(self, address: ClickHouseAddress, meter: Meter = UNMEASURED) -> None:
         self._meter = meter
         self.on_progress: Callable[[], None] = lambda: None
-        self._url = url
+        self._address = address
         self._client: Client | None = None
         self._block_rows = BLOCK_ROWS_MAX
         self._taken: dict[str, pa.Table] = {}
@@ -107,7 +108,7 @@ class Inserter:
     def _insert(self, table: str, rows: pa.Table) -> None:
         try:
             if self._client is None:
-                self._client = connect(self._url)
+                self._client = connect(self._address)
             self._client.insert_arrow(table, rows, settings=_SETTINGS)
         except (ClickHouseError, OSError) as error:
             code = error.code if isinstance(error, DatabaseError) else None
@@ -115,5 +116,5 @@ class Inserter:
                 raise BlockRefusedError(table, " ".join(str(error).split()), code) from error
             self.close()
             raise TryAgainError(
-                f"ClickHouse at {without_secrets(self._url)} does not answer: {error}"
+                f"ClickHouse at {self._address} does not answer: {error}"
             ) from error

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline.dead_letters import DeadLetter
     from pipeline.metrics.meter import Meter
     from pipeline.shard import ShardSnapshot
+    from schemas.addresses import ClickHouseAddress
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,13 @@ class ClickHouseSink:
     TryAgainError when ClickHouse is away, OperatorError when it refuses to take anything.
     """
 
-    def __init__(self, url: str, build: int, replica: str, meter: Meter = UNMEASURED) -> None:
+    def __init__(
+        self, address: ClickHouseAddress, build: int, replica: str, meter: Meter = UNMEASURED
+    ) -> None:
         self._build = build
         self._replica = replica
         self._meter = meter
-        self._inserter = Inserter(url, meter)
+        self._inserter = Inserter(address, meter)
         self._set_aside = SetAside()
 
     def watch(self, on_progress: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from pipeline import topics
 from pipeline.letters.remembered import OTHER_LOG
+from schemas.addresses import KafkaAddress
 from sketches.distinct import Distinct
 from tests.integration.test_dead_letters import (
     PATIENCE_S,
@@ -222,6 +223,6 @@ def lose_the_log(tally: RunningTally, folder: Path) -> None:
     admin = AdminClient({"bootstrap.servers": tally.kafka, "log_level": 0})
     admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
     wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic is gone")
-    topics.ensure_topics(tally.kafka, build=1, partitions=PARTITIONS)
+    topics.ensure_topics(KafkaAddress(tally.kafka), build=1, partitions=PARTITIONS)
     assert ask_json(tally, "accept-log")["accepted"]
     tally.workers.append(start_worker(tally, folder / "worker-anew.txt"))

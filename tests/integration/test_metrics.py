@@ -22,6 +22,7 @@ from pipeline.metrics.definitions.worker import Duty
 from pipeline.metrics.exposition import exposition
 from pipeline.metrics.pipeline_collector import PipelineCollector, ask_with
 from pipeline.metrics.values import Metrics
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.kit.processes import Process, free_port
 from tests.kit.tally import TALLY, RunningTally, tally_up
@@ -143,7 +144,11 @@ def test_a_part_that_lives_says_so(part: str, tally: RunningTally) -> None:
 
 
 def test_whoever_serves_the_pipeline_exposes_what_status_knows(tally: RunningTally) -> None:
-    settings = Settings(kafka=tally.kafka, clickhouse=tally.clickhouse, config=None)
+    settings = Settings(
+        kafka=KafkaAddress(tally.kafka),
+        clickhouse=ClickHouseAddress(tally.clickhouse),
+        config=None,
+    )
     metrics = Metrics(WEB)
     clock = SystemClock()
     metrics.collect_also(PipelineCollector(ask_with(settings, clock), clock, interval_s=0.2))

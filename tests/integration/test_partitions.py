@@ -11,6 +11,7 @@ import pytest
 from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.control.log_writer import LogRecord, write_records
+from schemas.addresses import KafkaAddress
 from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import RealKafka, require_kafka
@@ -135,11 +136,13 @@ def test_records_before_a_new_partitions_first_rules_are_counted_by_them(
     file = tmp_path / "tally.toml"
     file.write_text("[families.quiet]\nregions = false\n")
     tally.run("rules", "apply", str(file), "--wait", str(PATIENCE_S))
-    admin, new = topics.admin_client(tally.kafka), AFTER
+    admin, new = topics.admin_client(KafkaAddress(tally.kafka)), AFTER
     for topic in (topics.changelog(1), topics.INCREMENTS):
-        topics.grow(admin, tally.kafka, topic, AFTER + 1)
+        topics.grow(admin, topic, AFTER + 1)
     event = json.dumps({"counter": "quiet:a", "region": "eu"}).encode()
-    write_records(tally.kafka, [LogRecord(topics.INCREMENTS, new, event)] * 3, SystemClock())
+    write_records(
+        KafkaAddress(tally.kafka), [LogRecord(topics.INCREMENTS, new, event)] * 3, SystemClock()
+    )
     wait_shared(tally, AFTER + 1)
     tally.wait_for(
         "SELECT shard, region, toInt64(sum(p)) FROM tally.cells_1m FINAL "

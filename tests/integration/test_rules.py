@@ -16,6 +16,7 @@ from pipeline.producer import Producer
 from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.topics import ensure_topics
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
@@ -78,7 +79,9 @@ def test_the_first_worker_puts_the_defaults_into_every_partition(tally: RunningT
     assert document["whole"]
     assert document["rules"]["version"] > 0
     assert document["rules"]["id_partitions"] == PARTITIONS
-    assert CountingRules().counts_as(planned_rules(tally.kafka) or CountingRules(ids_limit=1))
+    assert CountingRules().counts_as(
+        planned_rules(KafkaAddress(tally.kafka)) or CountingRules(ids_limit=1)
+    )
     wait_for_version(tally, document["rules"]["version"])
 
 
@@ -114,7 +117,11 @@ def test_retention_is_dropped_by_as_it_was_applied_and_not_by_who_leads(
     )
     client.close()
     settings = Settings(
-        kafka=tally.kafka, clickhouse=tally.clickhouse, build=1, longest_query_s=0, config=None
+        kafka=KafkaAddress(tally.kafka),
+        clickhouse=ClickHouseAddress(tally.clickhouse),
+        build=1,
+        longest_query_s=0,
+        config=None,
     )
     roll_up = roll_up_with(settings, SystemClock())
     is_final = f"SELECT count() > 0 FROM tally.final_days WHERE slot_day = {day}"
@@ -137,16 +144,18 @@ def test_a_producer_waits_for_a_plan_where_others_sent_before(tmp_path: Path) ->
     log = EmbeddedLog(tmp_path / "log")
     log.start()
     try:
-        ensure_topics(log.bootstrap, 1, 5)
+        ensure_topics(KafkaAddress(log.bootstrap), 1, 5)
         Producer(log.bootstrap).close()
-        write_records(log.bootstrap, [LogRecord("tally.increments", 4, b"{}")], SystemClock())
+        write_records(
+            KafkaAddress(log.bootstrap), [LogRecord("tally.increments", 4, b"{}")], SystemClock()
+        )
         with pytest.raises(OperatorError, match="start a worker"):
             Producer(log.bootstrap).close()
-        keep_plan = keep_plan_with(log.bootstrap, SystemClock())
+        keep_plan = keep_plan_with(KafkaAddress(log.bootstrap), SystemClock())
         for version in (2, 1):
             keep_plan(CountingRules(version, id_partitions=3))
         Producer(log.bootstrap).close()
-        planned = planned_rules(log.bootstrap)
+        planned = planned_rules(KafkaAddress(log.bootstrap))
         assert planned == CountingRules(2, id_partitions=3)
     finally:
         log.kill()
@@ -163,12 +172,12 @@ def test_a_worker_whose_file_differs_refuses_to_start(tally: RunningTally, tmp_p
 def test_an_applying_that_was_cut_short_is_set_right_by_applying_again(
     tally: RunningTally, tmp_path: Path
 ) -> None:
-    before = planned_rules(tally.kafka)
+    before = planned_rules(KafkaAddress(tally.kafka))
     assert before is not None
     half = CountingRules(before.version + 1, FamilyRules(cells_max=7), id_partitions=PARTITIONS)
     plan = LogRecord("tally.shard-plan", 0, half.bytes, RULES_KEY)
     one = LogRecord("tally.increments", 1, half.bytes, kind="rules")
-    write_records(tally.kafka, [plan, one], SystemClock())
+    write_records(KafkaAddress(tally.kafka), [plan, one], SystemClock())
     assert not shown(tally)["whole"]
     # Back to what the other partitions have, which must reach the one that is ahead, too.
     file = tally_toml(tmp_path, '[families.quick]\nlateness = "1h"\n')

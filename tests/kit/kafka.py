@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.kafka_jars import KAFKA_VERSION, fetch_jars, have_jars, jars_dir
-from tests.kit.kafka_node import HOST, data_path, java, settings_path, write_settings
+from tests.kit.kafka_node import HOST, Guarded, data_path, java, settings_path, write_settings
 from tests.kit.kafka_ready import ARCHIVE, ready_dir
 from tests.kit.processes import Process, free_port
 
@@ -50,13 +50,13 @@ class RealKafka:
 
     name = "kafka"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, guarded: Guarded | None = None) -> None:
         """Write the settings and lay out the storage; blocks longer the first time ever."""
         self._folder = folder
         self._port = free_port()
         self._process: Process | None = None
         self._archive = ready_dir() / ARCHIVE
-        write_settings(folder, self._port, free_port())
+        write_settings(folder, self._port, free_port(), guarded)
         shutil.copytree(data_path(ready_dir()), data_path(folder))
 
     @property

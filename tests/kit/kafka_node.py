@@ -1,5 +1,7 @@
 """How one node of a real Apache Kafka is set up for tests: settings, logging, and its command."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kit.kafka_jars import jars_dir
@@ -62,15 +64,29 @@ def data_path(folder: Path) -> Path:
     return folder / "data"
 
 
-def write_settings(folder: Path, port: int, controller_port: int) -> None:
+@dataclass(frozen=True)
+class Guarded:
+    """Listeners beside the plain one, by Kafka's name for their protocol, and their settings."""
+
+    ports: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_settings(
+    folder: Path, port: int, controller_port: int, guarded: Guarded | None = None
+) -> None:
     """Write all that a node in this folder reads at its start."""
     folder.mkdir(parents=True, exist_ok=True)
-    broker, controller = f"{HOST}:{port}", f"{HOST}:{controller_port}"
+    guarded = guarded or Guarded()
+    ports = {"PLAINTEXT": port, **guarded.ports}
+    listeners = ",".join(f"{name}://{HOST}:{number}" for name, number in ports.items())
+    controller = f"{HOST}:{controller_port}"
     settings = SETTINGS | {
-        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "listeners": f"{listeners},CONTROLLER://{controller}",
+        "advertised.listeners": listeners,
         "controller.quorum.voters": f"1@{controller}",
         "log.dirs": str(data_path(folder)),
+        **guarded.settings,
     }
     lines = [f"{key}={value}\n" for key, value in settings.items()]
     settings_path(folder).write_text("".join(lines))

@@ -5,8 +5,10 @@ import struct
 import pytest
 
 from pipeline.doctor.findings import (
+    DAY_MS,
     GIB,
     Finding,
+    certificate_of,
     clock_of,
     compacted_settings,
     copies,
@@ -28,6 +30,8 @@ GOOD = {
 @pytest.mark.parametrize(
     ("finding", "state"),
     [
+        (certificate_of("Kafka", "TLSv1.3", 15 * DAY_MS), "ok"),
+        (certificate_of("Kafka", "TLSv1.3", 13 * DAY_MS), "warn"),
         (free_space("disk", 10 * GIB, 100 * GIB), "ok"),
         (free_space("disk", 2 * GIB, 100 * GIB), "warn"),
         (free_space("disk", 1000, 100 * GIB), "fail"),

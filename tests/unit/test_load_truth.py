@@ -12,6 +12,7 @@ from pipeline.load.latencies import Latencies
 from pipeline.load.mix import Mix
 from pipeline.load.running import BATCH_ROWS, Order, due, is_over
 from pipeline.load.truth import Truth, documents
+from schemas.addresses import KafkaAddress
 
 NOW_MS = 1_760_000_000_000
 REGIONS = ("eu", "us", "")
@@ -53,7 +54,9 @@ def test_the_truth_of_nothing_is_empty() -> None:
 
 
 def order(rate: float, seconds: float | None, events: int | None) -> Order:
-    return Order("", Mix(), rate, seconds, events, "random", (1,), "run", wants_truth=False)
+    return Order(
+        KafkaAddress(""), Mix(), rate, seconds, events, "random", (1,), "run", wants_truth=False
+    )
 
 
 @pytest.mark.parametrize(

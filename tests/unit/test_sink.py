@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline.cells import CellKey
-from pipeline.clickhouse import without_secrets
 from pipeline.shard import Shard
 from pipeline.writes.cell_rows import cell_rows
+from schemas.addresses import without_secrets
 from tests.kit.cells import cell_values
 
 SLOT = 1_760_000_400_000

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from pipeline import topics
 from pipeline.adjustments import sending
+from schemas.addresses import KafkaAddress
 from schemas.adjustments import Adjustment, read_adjustment
 from tests.kit.embedded import EmbeddedLog
 
@@ -24,7 +25,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
     """A broker of the test's own, for it will not survive."""
     made = EmbeddedLog(tmp_path)
     made.start()
-    topics.ensure_topics(made.bootstrap, 1, 2)
+    topics.ensure_topics(KafkaAddress(made.bootstrap), 1, 2)
     yield made
     made.kill()
 
@@ -44,11 +45,11 @@ def test_what_is_written_by_a_log_that_dies_before_it_says_so_is_unknown(
     monkeypatch.setattr(sending, "DELIVERY_TIMEOUT_S", 2.0)
     log.stop()
     log.start(fault="after-write")
-    first = sending.send(log.bootstrap, [adjustment("x")])
+    first = sending.send(KafkaAddress(log.bootstrap), [adjustment("x")])
     assert (list(first.unknown), first.places) == ([0], {})
     log.kill()
     log.start()
-    second = sending.send(log.bootstrap, [adjustment("x")])
+    second = sending.send(KafkaAddress(log.bootstrap), [adjustment("x")])
     assert second.unknown == {}
     [(partition, offset)] = second.places.items()
     # Written twice, and told so by nobody: hence the id.

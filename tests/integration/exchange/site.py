@@ -8,6 +8,7 @@ import clickhouse_connect
 
 from pipeline.exchange.exchange import Exchange, Passed
 from pipeline.exchange.side import Side
+from schemas.addresses import ClickHouseAddress
 from tests.integration.rollup.site import DAY_S, HOUR_S, MINUTE_S, Site
 from tests.kit.door import Door
 from tests.kit.tables import empty_tables
@@ -35,7 +36,7 @@ class Cluster:
                 settings={"mutations_sync": 1},
             )
         empty_tables(client)
-        return cls(door, Site(client), Side(door.url, "a test"))
+        return cls(door, Site(client), Side(ClickHouseAddress(door.url), "a test"))
 
     @property
     def identity(self) -> str:

@@ -17,6 +17,7 @@ from pipeline.errors import OperatorError, TryAgainError
 from pipeline.planning import following
 from pipeline.planning.following import PlanFollower
 from pipeline.rules import CountingRules, FamilyRules
+from schemas.addresses import KafkaAddress
 from tests.kit.brokers import Broker
 from tests.kit.waiting import eventually
 
@@ -26,7 +27,7 @@ RULES = CountingRules(7, families={"fixed": FamilyRules(shards=3)}, id_partition
 
 def write(broker: Broker, key: str, value: bytes | None) -> None:
     record = LogRecord(topics.SHARD_PLAN, 0, value, key.encode())
-    write_records(broker.bootstrap, [record], SystemClock())
+    write_records(KafkaAddress(broker.bootstrap), [record], SystemClock())
 
 
 def split(broker: Broker, counter: str, n: int | None) -> None:
@@ -39,7 +40,7 @@ def follower(broker: Broker) -> Iterator[PlanFollower]:
     write(broker, "rules", RULES.bytes)
     split(broker, "likes:a", 4)
     split(broker, "likes:b", None)
-    follower = PlanFollower(broker.bootstrap)
+    follower = PlanFollower(KafkaAddress(broker.bootstrap))
     follower.start()
     yield follower
     follower.stop()
@@ -47,14 +48,16 @@ def follower(broker: Broker) -> Iterator[PlanFollower]:
 
 def test_it_starts_only_where_it_is_known_where_ids_go(broker: Broker) -> None:
     with pytest.raises(OperatorError, match="does not exist yet"):
-        PlanFollower(broker.bootstrap).start()
-    topics.ensure_topics(broker.bootstrap, 1, PARTITIONS)
-    first = PlanFollower(broker.bootstrap)
+        PlanFollower(KafkaAddress(broker.bootstrap)).start()
+    topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, PARTITIONS)
+    first = PlanFollower(KafkaAddress(broker.bootstrap))
     first.start()
     assert (first.plan.partitions, first.plan.id_partitions) == (PARTITIONS, PARTITIONS)
-    write_records(broker.bootstrap, [LogRecord(topics.INCREMENTS, 1, b"{}")], SystemClock())
+    write_records(
+        KafkaAddress(broker.bootstrap), [LogRecord(topics.INCREMENTS, 1, b"{}")], SystemClock()
+    )
     with pytest.raises(OperatorError, match="does not say by how many partitions"):
-        PlanFollower(broker.bootstrap).start()
+        PlanFollower(KafkaAddress(broker.bootstrap)).start()
     write(broker, "rules", RULES.bytes)
     eventually(lambda: first.plan.id_partitions == 2, "the first rules fix where ids go")
     first.stop()
@@ -66,7 +69,7 @@ def test_a_plan_is_known_when_it_has_started_and_not_before(follower: PlanFollow
     counters = ("likes:a", "likes:b", "fixed:a")
     assert [plan.shards_of(counter) for counter in counters] == [4, 1, 3]
     with pytest.raises(RuntimeError, match="start"):
-        _ = PlanFollower("127.0.0.1:1").plan
+        _ = PlanFollower(KafkaAddress("127.0.0.1:1")).plan
 
 
 def test_it_sees_every_change(follower: PlanFollower, broker: Broker) -> None:
@@ -88,7 +91,7 @@ def test_it_goes_on_when_kafka_was_away(follower: PlanFollower, broker: Broker) 
     broker.kill()
     kept = follower.plan
     with pytest.raises(TryAgainError):
-        PlanFollower(broker.bootstrap).start()
+        PlanFollower(KafkaAddress(broker.bootstrap)).start()
     broker.start()
     split(broker, "likes:b", 2)
     eventually(lambda: follower.plan.shards_of("likes:b") == 2, "followed again")
@@ -100,10 +103,10 @@ def test_partitions_that_are_added_are_seen(
 ) -> None:
     monkeypatch.setattr(following, "PARTITIONS_INTERVAL_S", 0.2)
     split(broker, "likes:a", 16)
-    follower = PlanFollower(broker.bootstrap)
+    follower = PlanFollower(KafkaAddress(broker.bootstrap))
     follower.start()
     assert follower.plan.shards_of("likes:a") == PARTITIONS
-    admin = topics.admin_client(broker.bootstrap)
+    admin = topics.admin_client(KafkaAddress(broker.bootstrap))
     admin.create_partitions([NewPartitions(topics.INCREMENTS, 7)])[topics.INCREMENTS].result(10)
     eventually(lambda: follower.plan.shards_of("likes:a") == 7, "they are used")
     assert follower.plan.id_partitions == 2
@@ -121,11 +124,11 @@ def test_a_plan_that_was_made_anew_is_read_anew(follower: PlanFollower, broker: 
 
 def _is_made(broker: Broker) -> bool:
     try:
-        topics.ensure_topics(broker.bootstrap, 1, PARTITIONS)
+        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, PARTITIONS)
     except (TryAgainError, KafkaException):
         return False
-    admin = topics.admin_client(broker.bootstrap)
-    return topics.SHARD_PLAN in topics.partition_counts(admin, broker.bootstrap)
+    admin = topics.admin_client(KafkaAddress(broker.bootstrap))
+    return topics.SHARD_PLAN in topics.partition_counts(admin)
 
 
 def test_rules_that_cannot_be_read_are_refused_at_the_start_and_passed_over_later(
@@ -136,4 +139,4 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start_and_passed_over_late
     eventually(lambda: follower.plan.shards_of("likes:b") == 2, "what follows is seen")
     assert follower.plan.rules == RULES
     with pytest.raises(OperatorError, match="not counting rules"):
-        PlanFollower(broker.bootstrap).start()
+        PlanFollower(KafkaAddress(broker.bootstrap)).start()

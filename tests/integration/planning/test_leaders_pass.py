@@ -14,6 +14,7 @@ from pipeline.planning.hints import hint
 from pipeline.planning.leaders_pass import ShardPlanning
 from pipeline.planning.load import LoadReport, encode
 from pipeline.planning.plan import PlanRecords, Split
+from schemas.addresses import KafkaAddress
 from schemas.settings import Settings
 from tests.kit.brokers import Broker
 from tests.kit.clocks import ManualClock
@@ -33,11 +34,13 @@ class Site:
         self.leader = self.new_leader()
 
     def new_leader(self) -> ShardPlanning:
-        return ShardPlanning(Settings(kafka=self.kafka, config=None), self.time)
+        return ShardPlanning(Settings(kafka=KafkaAddress(self.kafka), config=None), self.time)
 
     def report(self, rates: dict[str, int]) -> None:
         report = LoadReport("one", 0, 1000, list(rates.items()), sum(rates.values()))
-        write_records(self.kafka, [LogRecord(topics.LOAD, 0, encode(report))], SystemClock())
+        write_records(
+            KafkaAddress(self.kafka), [LogRecord(topics.LOAD, 0, encode(report))], SystemClock()
+        )
 
     def until(
         self,
@@ -54,15 +57,15 @@ class Site:
                 self.report(rates)
             self.time.advance(step_s)
             self.leader.run()
-            return bool(holds(read_plan(self.kafka)))
+            return bool(holds(read_plan(KafkaAddress(self.kafka))))
 
         eventually(is_so, what)
-        return read_plan(self.kafka)
+        return read_plan(KafkaAddress(self.kafka))
 
 
 @pytest.fixture
 def site(broker: Broker) -> Iterator[Site]:
-    topics.ensure_topics(broker.bootstrap, 1, PARTITIONS)
+    topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, PARTITIONS)
     site = Site(broker)
     site.leader.run()
     yield site
@@ -82,15 +85,15 @@ def test_a_pass_splits_by_what_came_since_the_leader_began(site: Site) -> None:
 
 
 def test_a_hint_that_is_over_is_taken_away(site: Site) -> None:
-    hint(site.kafka, HOT, n=4, for_ms=MINUTE_MS, clock=site.time)
+    hint(KafkaAddress(site.kafka), HOT, n=4, for_ms=MINUTE_MS, clock=site.time)
     site.leader.run()
-    assert HOT in read_plan(site.kafka).hints
+    assert HOT in read_plan(KafkaAddress(site.kafka)).hints
     site.time.advance(60)
     assert site.until(lambda plan: not plan.hints, "the hint is gone") == PlanRecords()
 
 
 def test_over_sharded_counters_are_told_and_kept_by_the_next_leader(site: Site) -> None:
-    hint(site.kafka, HOT, n=4, for_ms=10_000 * MINUTE_MS, clock=site.time)
+    hint(KafkaAddress(site.kafka), HOT, n=4, for_ms=10_000 * MINUTE_MS, clock=site.time)
     began_ms = site.time.now_ms()
     found = site.until(lambda plan: plan.over_sharded.counters, "it is told", step_s=60)
     assert found.over_sharded.counters == {HOT: 4}
@@ -98,7 +101,7 @@ def test_over_sharded_counters_are_told_and_kept_by_the_next_leader(site: Site) 
     site.leader.rest()
     site.leader = site.new_leader()
     site.leader.run()
-    assert read_plan(site.kafka).over_sharded == found.over_sharded
+    assert read_plan(KafkaAddress(site.kafka)).over_sharded == found.over_sharded
     site.until(
         lambda plan: not plan.over_sharded.counters, "it has something to do", rates={HOT: 9_000}
     )
@@ -135,6 +138,6 @@ def test_junk_on_the_topic_of_reports_is_passed_over(site: Site) -> None:
 
 def test_nothing_is_planned_by_rules_that_cannot_be_read(site: Site) -> None:
     junk = LogRecord(topics.SHARD_PLAN, 0, b"junk", b"rules")
-    write_records(site.kafka, [junk], SystemClock())
+    write_records(KafkaAddress(site.kafka), [junk], SystemClock())
     with pytest.raises(OperatorError, match="not counting rules"):
         site.new_leader().run()

@@ -9,6 +9,7 @@ from pipeline.control.shard_plan import read_plan
 from pipeline.planning.following import PlanFollower
 from pipeline.planning.plan import Split
 from pipeline.sharding import counter_partition
+from schemas.addresses import KafkaAddress
 from tests.integration.planning.reporters import Reporter
 from tests.kit.brokers import Broker
 from tests.kit.processes import wait_until
@@ -42,7 +43,7 @@ def tally(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def follower(tally: RunningTally) -> Iterator[PlanFollower]:
-    follower = PlanFollower(tally.kafka)
+    follower = PlanFollower(KafkaAddress(tally.kafka))
     follower.start()
     yield follower
     follower.stop()
@@ -101,7 +102,7 @@ def test_hints_hold_until_they_are_over_or_taken_back(
     tally.run("shard", hot, "--n", "2", "--for", "1s")
     followed(follower, hot, 1)
     wait_until(
-        lambda: not read_plan(tally.kafka).hints,
+        lambda: not read_plan(KafkaAddress(tally.kafka)).hints,
         "the leader takes away what is over",
         timeout_s=PATIENCE_S,
     )
@@ -118,12 +119,12 @@ def test_a_worker_that_is_killed_is_followed_by_one_that_keeps_the_plan(
 ) -> None:
     with Reporter(tally.kafka, {hot: 1_900}):
         followed(follower, hot, 4)
-        before = read_plan(tally.kafka).splits[hot]
+        before = read_plan(KafkaAddress(tally.kafka)).splits[hot]
         tally.workers[0].kill()
         tally.workers[0] = start_worker(tally, tmp_path / "second.txt")
         with Reporter(tally.kafka, {"likes:next": 2_100}):
             followed(follower, "likes:next", 8)
-            after = read_plan(tally.kafka).splits
+            after = read_plan(KafkaAddress(tally.kafka)).splits
     assert after[hot] == before == Split(4, 1_900, "rate", before.at_ms)
     followed(follower, hot, 1)
     followed(follower, "likes:next", 1)

@@ -8,6 +8,7 @@ from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.control.shard_plan import keep_plan_with
 from pipeline.rules import CountingRules
+from schemas.addresses import KafkaAddress
 from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import RealKafka, require_kafka
@@ -29,9 +30,9 @@ def shared_log(
     broker: Broker = RealKafka(folder) if request.param == "kafka" else EmbeddedLog(folder)
     broker.start()
     try:
-        topics.ensure_topics(broker.bootstrap, 1, PARTITIONS)
+        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, PARTITIONS)
         # As the first worker would leave it: producers ask how ids are routed.
-        keep_plan = keep_plan_with(broker.bootstrap, SystemClock())
+        keep_plan = keep_plan_with(KafkaAddress(broker.bootstrap), SystemClock())
         keep_plan(CountingRules(version=1, id_partitions=PARTITIONS))
         yield broker
     finally:

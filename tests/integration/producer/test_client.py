@@ -25,6 +25,7 @@ from pipeline.producer import Producer, Unknown, UnknownDeliveryError, client
 from pipeline.producer.client import Client
 from pipeline.producer.lines import LineProducer
 from pipeline.rules import CountingRules
+from schemas.addresses import KafkaAddress
 from schemas.frames import FRAME_SCHEMA
 from tests.integration.producer.reading import rows
 from tests.kit.embedded import EmbeddedLog
@@ -47,11 +48,13 @@ def narrow_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedLog
     try:
         limits = {"max.message.bytes": str(VALUE_BYTES_MAX)}
         config = {"message.timestamp.type": "LogAppendTime", **limits}
-        admin = topics.admin_client(log.bootstrap)
+        admin = topics.admin_client(KafkaAddress(log.bootstrap))
         made = admin.create_topics([NewTopic(topics.INCREMENTS, 1, 1, config=config)])
         made[topics.INCREMENTS].result(timeout=20)
-        topics.ensure_topics(log.bootstrap, 1, 1)
-        keep_plan_with(log.bootstrap, SystemClock())(CountingRules(version=1, id_partitions=1))
+        topics.ensure_topics(KafkaAddress(log.bootstrap), 1, 1)
+        keep_plan_with(KafkaAddress(log.bootstrap), SystemClock())(
+            CountingRules(version=1, id_partitions=1)
+        )
         yield log
     finally:
         log.kill()
@@ -65,7 +68,7 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mine(narrow_log: EmbeddedLog) -> Iterator[Client]:
-    made = Client(narrow_log.bootstrap, SystemClock(), delivery_timeout_s=PATIENCE_S)
+    made = Client(KafkaAddress(narrow_log.bootstrap), SystemClock(), delivery_timeout_s=PATIENCE_S)
     yield made
     made.close()
 
@@ -191,7 +194,7 @@ def test_a_producer_of_lines_goes_on(narrow_log: EmbeddedLog) -> None:
     columns = pa.Table.from_pylist([{"counter": "lines:a", **EVENT}], FRAME_SCHEMA)
     line = json.dumps({"counter": "lines:a", "at": AT_MS}).encode()
     others = listeners()
-    producer = LineProducer(narrow_log.bootstrap)
+    producer = LineProducer(KafkaAddress(narrow_log.bootstrap))
     try:
         with pytest.raises(UnknownDeliveryError, match="too large"):
             producer.send([TOO_LARGE], columns).places(PATIENCE_S)

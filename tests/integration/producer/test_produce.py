@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from pipeline import topics
+from schemas.addresses import KafkaAddress
 from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
@@ -199,7 +200,7 @@ def test_a_lost_kafka_ends_it_with_a_line_that_says_how_to_go_on(
     broker = EmbeddedLog(tmp_path / "log")
     broker.start()
     try:
-        topics.ensure_topics(broker.bootstrap, 1, 4)
+        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 4)
         file = tmp_path / "events.ndjson"
         write_events(file, "lost", LINES, seed=3)
         lost = RunningTally(broker.bootstrap, "http://127.0.0.1:1")

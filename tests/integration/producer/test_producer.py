@@ -28,6 +28,7 @@ from pipeline.producer import (
     UnknownDeliveryError,
     client,
 )
+from schemas.addresses import KafkaAddress
 from schemas.events import check_event
 from tests.integration.producer.reading import TOPIC, rows, sums
 from tests.kit.brokers import Broker
@@ -283,12 +284,12 @@ def test_more_partitions_are_used_and_nothing_is_lost(tmp_path: Path) -> None:
     broker = EmbeddedLog(tmp_path)
     broker.start()
     try:
-        topics.ensure_topics(broker.bootstrap, 1, 2)
+        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 2)
         with Producer(broker.bootstrap) as producer:
             for number in range(100):
                 producer.increment(f"grown:{number}", at=AT_MS)
             assert producer.flush(PATIENCE_S)
-            topics.grow(topics.admin_client(broker.bootstrap), broker.bootstrap, TOPIC, 8)
+            topics.grow(topics.admin_client(KafkaAddress(broker.bootstrap)), TOPIC, 8)
 
             def is_spread() -> bool:
                 receipts = [producer.increment(f"grown:{n}", at=AT_MS) for n in range(100)]

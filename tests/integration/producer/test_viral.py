@@ -13,6 +13,7 @@ from benchmarks._log_rows import LogRows, Seen
 from benchmarks._viral_load import VIRAL, Load
 from pipeline.planning.following import PlanFollower
 from pipeline.producer import Producer
+from schemas.addresses import KafkaAddress
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.tally import RunningTally, tally_on
 
@@ -78,7 +79,7 @@ def test_a_viral_counter_is_split_spread_and_merged_and_counted_exactly(
     tally: RunningTally,
 ) -> None:
     with ExitStack() as stack:
-        follower = PlanFollower(tally.kafka)
+        follower = PlanFollower(KafkaAddress(tally.kafka))
         follower.start()
         stack.callback(follower.stop)
         rows = stack.enter_context(closing(LogRows(tally.kafka, PARTITIONS, VIRAL)))

@@ -26,6 +26,7 @@ from pipeline.groupless import groupless_consumer, log_ranges, read_ranges
 from pipeline.shard import Shard
 from pipeline.tail.reader import as_records
 from pipeline.writes.sink import ClickHouseSink
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.records import Records
 from tests.kit.tally import Done, RunningTally
 
@@ -68,8 +69,8 @@ def produce(kafka: str) -> list[Records]:
                     topics.INCREMENTS, value, partition=shard, timestamp=slot_ms + number
                 )
     assert producer.flush(30) == 0
-    ranges = dict(enumerate(log_ranges(kafka)))
-    with closing(groupless_consumer(kafka)) as consumer:
+    ranges = dict(enumerate(log_ranges(KafkaAddress(kafka))))
+    with closing(groupless_consumer(KafkaAddress(kafka))) as consumer:
         messages = [one for *_, one in read_ranges(consumer, topics.INCREMENTS, ranges)]
     return sorted(as_records(messages), key=lambda records: records.partition)
 
@@ -105,7 +106,9 @@ class Site:
 
     async def flush(self, shards: list[Shard]) -> None:
         """As workers do."""
-        with closing(ClickHouseSink(self.clickhouse, self.build, "main")) as sink:
+        with closing(
+            ClickHouseSink(ClickHouseAddress(self.clickhouse), self.build, "main")
+        ) as sink:
             snapshots = [shard.snapshot(checkpoint=False) for shard in shards]
             assert await sink.write_cells(snapshots) == []
             assert await sink.write_summaries(snapshots) == []

@@ -10,6 +10,7 @@ from pipeline.clock import SystemClock
 from pipeline.reconcile.leaders_pass import LeadersPass
 from pipeline.rollup.rollup import Rollup
 from pipeline.shard import Shard
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.families import Families
 from schemas.settings import Settings
 from tests.integration.reconcile.site import DAYS, EVENTS, RECORDS, SHARDS, SLOTS, Site
@@ -123,7 +124,9 @@ def test_days_of_a_shard_that_nobody_counts_are_found(site: Site) -> None:
 
 def test_the_leader_comes_to_it_in_turn_and_it_stands(site: Site) -> None:
     site.run(TEN_TIMES)
-    settings = Settings(kafka=site.kafka, clickhouse=site.clickhouse, config=None)
+    settings = Settings(
+        kafka=KafkaAddress(site.kafka), clickhouse=ClickHouseAddress(site.clickhouse), config=None
+    )
     passes = LeadersPass(settings, SystemClock())
     found = [len(passes.run().differences) for _ in range(10)]
     assert found[-1] == 1
@@ -133,7 +136,9 @@ def test_the_leader_comes_to_it_in_turn_and_it_stands(site: Site) -> None:
 def test_a_large_day_is_summed_in_shares(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.reconcile.stored.SHARE_ROWS", 7)
     site.run(TEN_TIMES)
-    settings = Settings(kafka=site.kafka, clickhouse=site.clickhouse, config=None)
+    settings = Settings(
+        kafka=KafkaAddress(site.kafka), clickhouse=ClickHouseAddress(site.clickhouse), config=None
+    )
     passes = LeadersPass(settings, SystemClock())
     texts = {one.text() for _ in range(10) for one in passes.run().differences}
     assert texts == {f"shard 1, day {day(DAYS[1])}, 1d p: ledger {ADDED}, ClickHouse {10 * ADDED}"}

@@ -12,6 +12,7 @@ from pipeline.reads.reads import Reads
 from pipeline.reads.status import _reconciled
 from pipeline.reconcile.leaders_pass import LeadersPass
 from pipeline.rollup.rollup import Rollup
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.integration.reconcile.site import DAYS, EVENTS, MINUTE_MS, RECORDS, SLOTS, Site
 
@@ -149,7 +150,9 @@ def test_how_to_go_on_is_told_and_many_differences_are_counted(site: Site) -> No
 
 
 def settings_of(site: Site) -> Settings:
-    return Settings(kafka=site.kafka, clickhouse=site.clickhouse, config=None)
+    return Settings(
+        kafka=KafkaAddress(site.kafka), clickhouse=ClickHouseAddress(site.clickhouse), config=None
+    )
 
 
 def test_passes_come_to_every_day_and_what_differs_stands_until_it_is_mended(site: Site) -> None:

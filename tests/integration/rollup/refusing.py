@@ -21,6 +21,7 @@ from pipeline.letters.row_table import ClickHouseRowTable
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Fetched, Shard
 from pipeline.writes.sink import ClickHouseSink
+from schemas.addresses import ClickHouseAddress
 from sketches.distinct import Distinct
 from sketches.frequency import Frequency
 from tests.integration.rollup.site import DAY_S, HOUR_S, MINUTE_S, REPLICA, Site, seconds
@@ -93,7 +94,7 @@ class Refusing:
                 f"ALTER TABLE tally.{table} ADD CONSTRAINT aside CHECK region != 'bad'"
             )
         snapshot = self.shard.snapshot(checkpoint=False)
-        sink = ClickHouseSink(self.url, 1, REPLICA)
+        sink = ClickHouseSink(ClickHouseAddress(self.url), 1, REPLICA)
         try:
             letters = asyncio.run(_write(sink, snapshot))
         finally:
@@ -115,7 +116,7 @@ class Refusing:
                 for one in letters
             ]
         )
-        table = ClickHouseRowTable(self.url)
+        table = ClickHouseRowTable(ClickHouseAddress(self.url))
         try:
             return insert(
                 [letter.key for letter in topic.letters],

@@ -13,6 +13,7 @@ from pipeline.letters.reads import LetterReads
 from pipeline.letters.row_table import ClickHouseRowTable
 from pipeline.letters.rows import SetAsideRow
 from pipeline.writes.set_aside import cell_letters
+from schemas.addresses import ClickHouseAddress
 from schemas.families import parse_families
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import DAY_S, HOUR_S, MINUTE_S, REPLICA, Cell, Site, seconds
@@ -78,7 +79,7 @@ class Table(ClickHouseRowTable):
     """Does something else just before it inserts: after sums were read for the first time."""
 
     def __init__(self, url: str, before: Callable[[], object]) -> None:
-        super().__init__(url)
+        super().__init__(ClickHouseAddress(url))
         self._before = before
 
     def insert(self, rows: Sequence[SetAsideRow]) -> dict[int, str]:

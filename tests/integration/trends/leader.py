@@ -17,6 +17,7 @@ from pipeline.clock import SystemClock
 from pipeline.rules import CountingRules, FamilyRules, TrendRules
 from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.trends.scoring import TrendsScored
+from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.integration.clickhouse.process import ClickHouse
 from tests.integration.rollup.site import MINUTE_S, REPLICA, Cell, Site
@@ -42,7 +43,10 @@ class Leader:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"TALLY_KAFKA": self.settings.kafka, "TALLY_CLICKHOUSE": self.settings.clickhouse}
+        return {
+            "TALLY_KAFKA": str(self.settings.kafka),
+            "TALLY_CLICKHOUSE": self.settings.clickhouse.url,
+        }
 
     def score(self, rules: CountingRules = RULES) -> TrendsScored:
         return self._score(rules)
@@ -102,11 +106,17 @@ def leader_on(door: ClickHouse, folder: Path) -> Iterator[Leader]:
         host=door.host, port=door.port, autogenerate_session_id=False, dedicated_pool=True
     )
     try:
-        topics.ensure_topics(log.bootstrap, 1, SHARDS)
+        topics.ensure_topics(KafkaAddress(log.bootstrap), 1, SHARDS)
         empty_tables(client)
         url = f"http://{door.host}:{door.port}"
         made = Leader(
-            Site(client), Settings(kafka=log.bootstrap, clickhouse=url, build=1, config=None)
+            Site(client),
+            Settings(
+                kafka=KafkaAddress(log.bootstrap),
+                clickhouse=ClickHouseAddress(url),
+                build=1,
+                config=None,
+            ),
         )
         made.count({W_S - age * MINUTE_S: USUAL for age in range(STEADY_MINUTES)})
         made.over(W_S)

@@ -11,10 +11,10 @@ from pipeline.access.access import Access
 from pipeline.access.errors import BadTokenError
 from pipeline.access.own import OWN_HASH, own_hash, own_known
 from pipeline.access.tokens import Known, new_token
-from pipeline.clickhouse import with_user, without_secrets
 from pipeline.errors import OperatorError
 from pipeline.local.demo import Scene
 from pipeline.local.up import Addresses, next_steps, stages, write_addresses
+from schemas.addresses import ClickHouseAddress, with_user, without_secrets
 from schemas.settings import Settings
 from tests.kit.clocks import ManualClock
 
@@ -69,7 +69,7 @@ def test_people_files_and_tracebacks_see_no_token(tmp_path: Path) -> None:
     console.print(scene.render())
     shown = console.export_text()
     assert "http://default:TOKEN@127.0.0.1:2" in shown
-    settings = Settings(clickhouse=GUARDED.environment["TALLY_CLICKHOUSE"])
+    settings = Settings(clickhouse=ClickHouseAddress(GUARDED.environment["TALLY_CLICKHOUSE"]))
     texts = [file.read_text(), steps, shown, repr(scene), repr(GUARDED), repr(settings)]
     known = own_known(own_hash(TOKEN))
     texts += [str(settings), repr(known)]

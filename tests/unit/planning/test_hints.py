@@ -4,6 +4,7 @@ import pytest
 
 from pipeline.errors import BadInputError
 from pipeline.planning.hints import clear, hint
+from schemas.addresses import KafkaAddress
 
 KAFKA = "127.0.0.1:1"
 
@@ -31,6 +32,6 @@ def test_what_is_no_hint_is_refused(asked: dict[str, float], reason: str) -> Non
 @pytest.mark.parametrize("counter", ["nofamily", "", ":key", "likes:", "likes:\0", "x:" * 129])
 def test_what_is_no_counter_is_refused(counter: str) -> None:
     with pytest.raises(BadInputError, match="counter:"):
-        hint(KAFKA, counter, n=2)
+        hint(KafkaAddress(KAFKA), counter, n=2)
     with pytest.raises(BadInputError, match="counter:"):
-        clear(KAFKA, counter)
+        clear(KafkaAddress(KAFKA), counter)
