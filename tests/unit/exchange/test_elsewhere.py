@@ -1,4 +1,4 @@
-"""The other cluster's ClickHouse is trusted as this one is, but knows nothing of its user."""
+"""The other cluster's ClickHouse is trusted as this one is, and told nothing of this one's user."""
 
 from pathlib import Path
 
