@@ -104,7 +104,9 @@ def tell_problems(app: FastAPI) -> None:
 
     async def on_http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem(error.status_code, str(error.detail), error.headers)
+        is_no_path = error.status_code == 404
+        text = "there is no such path: /docs lists them" if is_no_path else str(error.detail)
+        return problem(error.status_code, text, error.headers)
 
     app.add_exception_handler(TallyError, on_error)
     app.add_exception_handler(RequestValidationError, on_bad_request)

@@ -86,7 +86,8 @@ async def increment(request: Request, counter: Counter, caller: Caller) -> Respo
     except BadInputError:
         services.metrics.add(metric.INCREMENTS("refused"))
         raise
-    receipt = services.producer.increment(
+    producer = await services.producer()
+    receipt = producer.increment(
         event.counter,
         event.delta,
         member=event.member,
@@ -121,7 +122,8 @@ async def _increments(request: Request, caller: Grant, services: Services) -> Re
     columns = bulk.without(checked.columns, [row for row, _ in late])
     refused = [*checked.refused, *(RefusedLine(checked.numbers[row], why) for row, why in late)]
     services.metrics.add(metric.INCREMENTS("refused"), len(refused))
-    receipt = await asyncio.to_thread(services.producer.increment_many, columns)
+    producer = await services.producer()
+    receipt = await asyncio.to_thread(producer.increment_many, columns)
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"), columns.num_rows)
     reasons = [{"line": one.number, "reason": one.reason} for one in sorted(refused)[:REASONS_MAX]]
@@ -141,7 +143,7 @@ async def shards(
     """Ask for shards before they are needed, for a celebrity's post. Producers follow soon."""
     caller.require("admin", family_of(counter))
     services: Services = request.app.state.services
-    producer = services.producer
+    producer = await services.producer()
     await asyncio.to_thread(
         lambda: producer.hint(counter, n=hint.n, expect=hint.expect, for_ms=hint.for_s * 1000)
     )

@@ -38,6 +38,10 @@ LINGER_S = 0.001
 
 DELIVERY_TIMEOUT_S = 10.0
 RETRY_S = 1.0
+
+CONNECT_S = 5.0
+"""How long a write waits for Kafka while it was never reached, as it is when all has just begun."""
+
 CLOSE_S = 5.0
 
 
@@ -69,6 +73,7 @@ class Services:
         self.hub = Hub(self.metrics)
         self.bulk_room = Slots(BULKS_MAX)
         self._producer: Producer | None = None
+        self._connected = asyncio.Event()
         self._no_producer = "Kafka was not reached yet: ask again in a moment"
 
     def edge_age_s(self, asked_s: float) -> int:
@@ -79,9 +84,12 @@ class Services:
         """
         return int(self.settings.cache_age_s - (self.clock.monotonic_s() - asked_s))
 
-    @property
-    def producer(self) -> Producer:
-        """For writes. Raises TryAgainError while Kafka was not reached."""
+    async def producer(self) -> Producer:
+        """For writes. Waits a while for the first connection; raises TryAgainError after it."""
+        if self._producer is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    await self._connected.wait()
         if self._producer is None:
             raise TryAgainError(self._no_producer)
         return self._producer
@@ -106,6 +114,7 @@ class Services:
         while self._producer is None:
             try:
                 self._producer = await asyncio.to_thread(self._made)
+                self._connected.set()
             except TallyError as error:
                 self._no_producer = str(error)
                 await asyncio.sleep(RETRY_S)
