@@ -31,9 +31,7 @@ class Web:
 
     def start(self) -> None:
         """Block until it listens. Raises ProcessFailedError if it does not."""
-        self._process = Process(
-            [*TALLY, "serve"], output_path=self._output_path, env={**self._env}
-        )
+        self._process = Process([*TALLY, "serve"], output_path=self._output_path, env={**self._env})
         self._process.wait_for_line(r"^web ready: ", timeout_s=START_TIMEOUT_S)
 
     def kill(self) -> None:

@@ -61,7 +61,7 @@ async def test_a_fresh_question_begins_after_it_is_asked_and_a_shared_one_may_ha
     fresh = asyncio.create_task(batches.fresh("a"))
     await settled()
     loader.open.set()
-    assert await asyncio.gather(first, shared, fresh) == ["a1", "a1", "a2"]
+    assert await asyncio.gather(*[first, shared, fresh]) == ["a1", "a1", "a2"]
 
 
 async def test_what_loading_raises_is_raised_to_all_of_the_batch_and_the_next_is_asked(

@@ -10,7 +10,7 @@ from pipeline.errors import TryAgainError
 from pipeline.web.batches import Batches
 from pipeline.web.cache import Cache
 from tests.kit.clocks import ManualClock
-from tests.unit.web.world import settled
+from tests.unit.web.world import eventually, settled
 
 AGE_S = 2.0
 
@@ -142,9 +142,7 @@ async def test_hot_keys_are_loaded_before_they_are_too_old_and_others_are_not(
     source.clock.advance(0.03)
     warming = asyncio.create_task(cache.keep_warm())
     try:
-        async with asyncio.timeout(5):
-            while "hot2" not in (getattr(cache.kept("hot", 60), "text", "")):
-                await asyncio.sleep(0.005)
+        await eventually(lambda: getattr(cache.kept("hot", 60), "text", "") == "hot2")
     finally:
         warming.cancel()
     assert source.keys == ["cold", "hot", "hot"]

@@ -11,7 +11,7 @@ from pipeline.producer.receipts import Places
 from pipeline.reads.flush_requests import FlushRequests
 from pipeline.web.flushed import Flushed, covers
 from pipeline.web.flushing import APART_S, Flushing
-from tests.unit.web.world import World, settled
+from tests.unit.web.world import World, eventually, settled
 
 
 def test_places_cover_what_is_at_or_before_them_in_every_shard() -> None:
@@ -109,9 +109,7 @@ async def test_one_that_comes_while_another_is_under_way_gets_its_own(
     flushing = flushing_of(world, requests)
     requests.open.clear()
     first = asyncio.create_task(flushing.flush(10))
-    async with asyncio.timeout(5):
-        while not requests.asked:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: requests.asked)
     later = [asyncio.create_task(flushing.flush(10)) for _ in range(10)]
     await settled()
     assert requests.asked == 1

@@ -1,7 +1,7 @@
 """Views that many follow are asked for once, and everybody hears the newest."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -38,9 +38,8 @@ def shown() -> Shown:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_module, "EVERY_S", 0.02)
-    yield
 
 
 Following = AsyncGenerator[News | None]

@@ -1,4 +1,4 @@
-"""A ClickHouse in memory for tests of the web: what is flushed, what counters have, how it fails."""
+"""A ClickHouse in memory for tests of the web: what is flushed and counted, how it fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -60,7 +60,6 @@ class World:
     def count_many(
         self,
         counters: Sequence[str],
-        scope: Scope,
         mode: Any,
         positions: Sequence[FlushedShard],
     ) -> dict[str, CountAnswer]:
@@ -97,7 +96,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         *,
         positions: Sequence[FlushedShard],
     ) -> dict[str, CountAnswer]:
-        return made.count_many(counters, scope, mode, positions)
+        return made.count_many(counters, mode, positions)
 
     def last_places(reads: Any, counters: Sequence[str]) -> dict[str, Places]:
         return {counter: made.latest.get(counter, Places()) for counter in counters}
@@ -111,3 +110,10 @@ async def settled(rounds: int = 20) -> None:
     """Everybody has had every chance to go on."""
     for _ in range(rounds):
         await asyncio.sleep(0)
+
+
+async def eventually(holds: Callable[[], object]) -> None:
+    """Return when it holds; fail the test after five seconds."""
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.002)
