@@ -1,6 +1,7 @@
 """`tally count`: a counter's total and windows."""
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,9 +13,12 @@ from pipeline.clock import SystemClock
 from pipeline.errors import BadInputError, TryAgainError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pipeline.producer.receipts import Places
     from pipeline.reads.counts import CountAnswer
     from pipeline.reads.reads import Reads
+    from schemas.addresses import KafkaAddress
 
 
 WAIT_S = 10.0
@@ -50,8 +54,8 @@ def count(
     mode: Annotated[
         ModeOption | None,
         typer.Option(
-            help="cached: as it was rolled up last. exact: summed over all shards now. live: not "
-            "available yet. The file tally.toml may set it per family; else exact.",
+            help="cached: as it was rolled up last. exact: summed over all shards now. live: "
+            "exact, after workers flushed. The file tally.toml may set it per family; else exact.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +65,11 @@ def count(
     ] = None,
     wait: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds to wait for that; 10 if left out.", show_default=False),
+        typer.Option(
+            min=0,
+            help="Seconds to wait for that, or for a live flush; 10 if left out.",
+            show_default=False,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -72,6 +80,8 @@ def count(
 
     With --after, the receipt of `tally produce --json` or of a Producer, the answer has everything
     that was sent up to it; if that is not counted in time, there is none, and the exit code is 1.
+    Live, it has everything that was in the log; where a shard was not flushed in time it is not
+    complete, and a remark names the shard.
 
     Example: `tally count likes:post-42 --by 1m --last 60m`
     """
@@ -83,24 +93,33 @@ def count(
 
     clock = SystemClock()
     span = asked_span(last, since, until, clock.now_ms())
-    if wait is not None and after is None:
-        raise typer.BadParameter("--wait is for --after RECEIPT")
     places = None if after is None else _places(after)
     settings = load_settings()
-    families = load_families(settings.config)
+    how = mode.value if mode else counts.default_mode(load_families(settings.config), counter)
+    if wait is not None and after is None and how != "live":
+        raise typer.BadParameter("--wait is for --after RECEIPT and --mode live")
+    wait_s = WAIT_S if wait is None else wait
     reads = Reads(connect(settings.clickhouse), clock)
     if places is not None:
-        _wait_until_counted(reads, places, WAIT_S if wait is None else wait)
-    answer = counts.count(
-        reads,
-        counts.Question(counter, by.value if by else None, span, None if region == "*" else region),
-        mode.value if mode else counts.default_mode(families, counter),
-        round(settings.rollup_interval_s * 1000),
+        _wait_until_counted(reads, places, wait_s)
+    question = counts.Question(
+        counter, by.value if by else None, span, None if region == "*" else region
     )
+    ask = partial(counts.count, reads, question, how, round(settings.rollup_interval_s * 1000))
+    answer = _live(ask, settings.kafka, reads, wait_s) if how == "live" else ask()
     if json:
         print_json(answer.document())
     else:
         _print(answer)
+
+
+def _live(
+    ask: "Callable[[], CountAnswer]", kafka: "KafkaAddress", reads: "Reads", wait_s: float
+) -> "CountAnswer":
+    from pipeline.reads import flush_requests  # noqa: PLC0415 - brings the Kafka client
+
+    why_not = flush_requests.flush_now(kafka, reads, wait_s, SystemClock())
+    return flush_requests.as_live(ask(), why_not)
 
 
 def _places(after: str) -> "Places":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.caps import spill_counter
@@ -15,7 +15,7 @@ from pipeline.reads.taking import remarks, total
 from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pipeline.reads.lifetimes import Border
     from pipeline.reads.reads import FlushedShard, Reads
@@ -85,7 +85,8 @@ class CountAnswer:
     are rolled up. `complete` is False when a shard has not been heard of for a while, so that
     counts may be missing. `spilled_to` is the counter that took what its family counted past its
     cap, in the time asked for. Where the family has sketches, which know what that was, `low` and
-    `high` are the bounds of the total instead.
+    `high` are the bounds of the total instead. `latest` is by shard the last offset of what is in
+    it; None where that was not read.
     """
 
     counter: str
@@ -100,20 +101,33 @@ class CountAnswer:
     remarks: list[str] = field(default_factory=list)
     low: int | None = None
     high: int | None = None
+    latest: Mapping[int, int] | None = None
 
     def document(self) -> dict[str, Any]:
         """As a JSON document; `capped`, `remarks`, bounds are in it only where there is need."""
-        document = asdict(self)
-        if document.pop("spilled_to") is not None:
+        document: dict[str, Any] = {
+            "counter": self.counter,
+            "total": self.total,
+            "net": self.net,
+            "windows": [
+                {"window": row.window, "count": row.count, **_bounds(row.low, row.high)}
+                for row in self.windows
+            ],
+            "mode": self.mode,
+            "as_of": self.as_of,
+            "staleness_ms": self.staleness_ms,
+            "complete": self.complete,
+            **_bounds(self.low, self.high),
+        }
+        if self.remarks:
+            document["remarks"] = self.remarks
+        if self.spilled_to is not None:
             document["capped"] = True
-        if not self.remarks:
-            del document["remarks"]
-        for known in (document, *document["windows"]):
-            if known["low"] is None or known["high"] is None:
-                del known["low"], known["high"]
-            else:
-                known["error"] = known["high"] - known["low"]
         return document
+
+
+def _bounds(low: int | None, high: int | None) -> dict[str, int]:
+    return {} if low is None or high is None else {"low": low, "high": high, "error": high - low}
 
 
 def default_mode(families: Families, counter: str) -> Mode:
@@ -155,7 +169,14 @@ def count_many(
     spills -= {*counters}
     names = [*counters, *sorted(spills)]
     if plan.pieces == (spans.LIFE,) and ground.border is not None and not cached:
-        sums = read_lifetimes(reads, ground.border, names, scope.region, spills)
+        sums = read_lifetimes(
+            reads,
+            ground.border,
+            names,
+            replicas={shard.shard: shard.replica for shard in positions},
+            region=scope.region,
+            everywhere=spills,
+        )
     else:
         sums = read_sums(
             reads, plan, names, cached=cached, region=scope.region, everywhere=sorted(spills)
@@ -187,6 +208,7 @@ def count_many(
                 *_remarks(reads, plan, counter, own, estimated.get(counter)),
                 *own.adjusted.remarks(scope.by, scope.span),
             ],
+            latest=None if counter in estimated else own.latest,
         )
         estimate = estimated.get(counter)
         answers[counter] = answer if estimate is None else _with_estimate(answer, estimate)

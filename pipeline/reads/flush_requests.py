@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline import topics
@@ -11,11 +12,14 @@ from pipeline.errors import TryAgainError
 from pipeline.lanes import KIND_HEADER
 from pipeline.producer.client import Client
 from pipeline.producer.receipts import Places
+from pipeline.reads import receipts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline.clock import Clock
+    from pipeline.reads.counts import CountAnswer
+    from pipeline.reads.reads import Reads
     from schemas.addresses import KafkaAddress
 
 
@@ -56,6 +60,35 @@ class FlushRequests:
     def close(self) -> None:
         """Disconnect. Blocks shortly."""
         self._client.close()
+
+
+def flush_now(kafka: KafkaAddress, reads: Reads, timeout_s: float, clock: Clock) -> str:
+    """Have the owners flush what is in the log; why that is not done after so long, or "".
+
+    Blocks. Raises TryAgainError when ClickHouse does not answer.
+    """
+    # Kafka's client takes no time-out of nothing.
+    requests = FlushRequests(kafka, clock, timeout_s=max(1.0, timeout_s))
+    try:
+        places = requests.ask()
+    except TryAgainError as error:
+        return str(error)
+    finally:
+        requests.close()
+    receipts.wait_until_counted(reads, places, timeout_s, clock)
+    return receipts.told(receipts.behind(reads.positions(), places))
+
+
+def as_live(answer: CountAnswer, why_not: str) -> CountAnswer:
+    """An exact answer, read after the owners were asked to flush. Pure.
+
+    Where they did not all flush it is incomplete, and a remark says why.
+    """
+    answer = replace(answer, mode="live")
+    if not why_not:
+        return answer
+    remarks = [*answer.remarks, f"not flushed on request: {why_not}"]
+    return replace(answer, complete=False, remarks=remarks)
 
 
 class _Asked:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pipeline.reads.adjusted import Adjusted
 from pipeline.reads.sums import Sums
-from pipeline.reads.taking import Taken
+from pipeline.reads.taking import total
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pipeline.reads.reads import Reads
     from pipeline.reads.taking import Values
@@ -35,19 +34,20 @@ _BORDER = (
 _WHERE = "build = {build:UInt32} AND counter IN {counters:Array(String)}"
 _KEY = "counter, toString(region) AS region, toString(replica) AS replica, shard"
 _VALUES = "p::Int128 AS p, n::Int128 AS n, duplicates::Int128 AS duplicates"
-_LIFE, _DAYS = 1, 2
+_ROLLED_UP, _SUMMED = 1, 2
+_NO_OFFSET = "-1::Int64 AS through"
 
 _CELLS = (
-    f"SELECT {_LIFE} AS part, {_KEY}, slot_month AS month, {_VALUES} "
+    f"SELECT {_ROLLED_UP} AS part, {_KEY}, slot_month AS month, {_VALUES}, {_NO_OFFSET} "
     f"FROM tally.cells_life FINAL WHERE {_WHERE} UNION ALL "
-    f"SELECT {_DAYS}, {_KEY}, toStartOfMonth(slot_day), {_VALUES} "
+    f"SELECT {_SUMMED}, {_KEY}, toStartOfMonth(slot_day), {_VALUES}, {_NO_OFFSET} "
     f"FROM tally.cells_1d FINAL WHERE {_WHERE} AND slot_day < {{border:Date}} UNION ALL "
-    f"SELECT {_DAYS}, {_KEY}, toStartOfMonth(toDate(slot)), {_VALUES} "
+    f"SELECT {_SUMMED}, {_KEY}, toStartOfMonth(toDate(slot)), {_VALUES}, through "
     f"FROM tally.cells_1m FINAL WHERE {_WHERE} AND slot >= toDateTime({{border:Date}}, 'UTC')"
 )
 _ADJUSTMENTS = (
-    "SELECT counter, id, toString(region), toString(grain), toUnixTimestamp(window), `by` "
-    f"FROM tally.adjustments WHERE {_WHERE} "
+    "SELECT counter, toString(region), toString(grain), toUnixTimestamp(window), `by`, shard, "
+    f"`offset` FROM tally.adjustments WHERE {_WHERE} "
     "ORDER BY counter, id, log_time, shard, `offset` LIMIT 1 BY counter, id"
 )
 
@@ -83,10 +83,16 @@ def read_lifetimes(
     reads: Reads,
     border: Border,
     counters: Sequence[str],
+    *,
+    replicas: Mapping[int, str],
     region: str | None = None,
     everywhere: Collection[str] = (),
 ) -> dict[tuple[Any, ...], Sums]:
-    """As `read_sums` of all time. Blocks; raises TryAgainError."""
+    """As `read_sums` of all time, with the last offsets. Blocks; raises TryAgainError.
+
+    `replicas` are those that count each shard now: offsets of a log that was lost say nothing of
+    the one that came after it.
+    """
     parameters: dict[str, Any] = {
         "build": border.build,
         "border": border.day,
@@ -97,43 +103,45 @@ def read_lifetimes(
         where = "WHERE region = {region:String} OR counter IN {everywhere:Array(String)} "
         parameters |= {"region": region, "everywhere": list(everywhere)}
     rows = reads.rows(
-        "SELECT part, counter, region, replica, shard, month, sum(p), sum(n), sum(duplicates) "
-        f"FROM ({_CELLS}) {where}GROUP BY part, counter, region, replica, shard, month",
+        "SELECT counter, region, replica, shard, month, sum(p), sum(n), sum(duplicates), "
+        f"max(through) FROM ({_CELLS}) {where}"
+        "GROUP BY part, counter, region, replica, shard, month",
         parameters,
     )
-    lives = _lives(rows)
-    adjusted = _adjusted(reads, parameters, region, everywhere)
-    return {
-        (counter,): Sums(lives.get(counter), Taken(), adjusted.get(counter, Adjusted()))
-        for counter in {*lives, *adjusted}
-    }
+    found = {(counter,): Sums(latest={}) for counter in counters}
+    _add_cells(found, rows, replicas)
+    known = {name: parameters[name] for name in ("build", "counters")}
+    for counter, at_region, grain, at_s, by, shard, offset in reads.rows(_ADJUSTMENTS, known):
+        if region is None or at_region == region or counter in everywhere:
+            sums = found[counter,]
+            sums.adjusted.add(grain or None, int(at_s) * 1000, int(by), 1)
+            _reach(sums, int(shard), int(offset))
+    return found
 
 
-def _lives(rows: Sequence[Sequence[Any]]) -> dict[str, Values]:
+def _add_cells(
+    found: dict[tuple[Any, ...], Sums],
+    rows: Sequence[Sequence[Any]],
+    replicas: Mapping[int, str],
+) -> None:
     """Of each month the greater of its lifetime total and what its days add up to."""
     months: dict[tuple[Any, ...], Values] = {}
-    for _, *key, p, n, duplicates in rows:
+    for *key, p, n, duplicates, through in rows:
         known = months.get(tuple(key), (0, 0, 0))
         months[tuple(key)] = (
             max(known[0], int(p)),
             max(known[1], int(n)),
             max(known[2], int(duplicates)),
         )
-    lives: dict[str, Values] = {}
-    for (counter, *_), (p, n, duplicates) in months.items():
-        known = lives.get(counter, (0, 0, 0))
-        lives[counter] = (known[0] + p, known[1] + n, known[2] + duplicates)
-    return lives
+        counter, _, replica, shard, _ = key
+        if replica == replicas.get(shard) and through >= 0:
+            _reach(found[counter,], int(shard), int(through))
+    for (counter, *_), values in months.items():
+        sums = found[counter,]
+        sums.life = total([sums.life or (0, 0, 0), values])
 
 
-def _adjusted(
-    reads: Reads, parameters: dict[str, Any], region: str | None, everywhere: Collection[str]
-) -> dict[str, Adjusted]:
-    """Of equal ids the first one in the log holds."""
-    names = ("build", "counters")
-    rows = reads.rows(_ADJUSTMENTS, {name: parameters[name] for name in names})
-    found: dict[str, Adjusted] = {}
-    for counter, _, where, grain, at_s, by in rows:
-        if region is None or where == region or counter in everywhere:
-            found.setdefault(counter, Adjusted()).add(grain or None, int(at_s) * 1000, int(by), 1)
-    return found
+def _reach(sums: Sums, shard: int, offset: int) -> None:
+    latest = sums.latest
+    assert latest is not None
+    latest[shard] = max(offset, latest.get(shard, -1))

@@ -34,6 +34,7 @@ class FlushedShard:
     checkpointed_at_ms: int
     log_ms: int
     rules_version: int = 0
+    replica: str = ""
 
 
 class Reads:
@@ -75,13 +76,14 @@ class Reads:
         rows = self.rows(
             "SELECT shard, argMax(through, at), toUnixTimestamp64Milli(max(at)), "  # noqa: S608 - a constant
             "argMax(checkpointed, at), toUnixTimestamp64Milli(max(checkpoint_at)), "
-            "toUnixTimestamp64Milli(max(log_at)), max(version) FROM ("
+            "toUnixTimestamp64Milli(max(log_at)), max(version), "
+            "toString(argMax(replica, at)) FROM ("
             "SELECT shard, replica, max(flushed_through) AS through, max(flushed_at) AS at, "
             "max(checkpoint_through) AS checkpointed, max(checkpointed_at) AS checkpoint_at, "
             "max(log_time) AS log_at, max(rules_version) AS version FROM tally.positions "
             f"WHERE {live.OWN} GROUP BY shard, replica) GROUP BY shard ORDER BY shard"
         )
-        return [FlushedShard(*map(int, row)) for row in rows]
+        return [_flushed(row) for row in rows]
 
     def rolled_log_ms(self) -> dict[int, int]:
         """Up to which log time each shard of the current build is in hours and days."""
@@ -113,6 +115,20 @@ class Reads:
     def _is_named(self, family: str) -> bool:
         rules = newest_rules(self)
         return rules is not None and family in rules.families
+
+
+def _flushed(row: Sequence[Any]) -> FlushedShard:
+    shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, replica = row
+    return FlushedShard(
+        int(shard),
+        int(through),
+        int(at_ms),
+        int(checkpointed),
+        int(checkpointed_ms),
+        int(log_ms),
+        int(version),
+        str(replica),
+    )
 
 
 def _utc(at_ms: int) -> datetime:

@@ -26,12 +26,14 @@ them looks as if minutes were gone, but not again and again; what is gone stays 
 class Sums:
     """What was summed under one key. `life` is the lifetime total, None where there is none.
 
-    Neither that nor the windows have adjustments in them: these are beside.
+    Neither that nor the windows have adjustments in them: these are beside. `latest` is by shard
+    the last offset of what is in it; None where that was not read.
     """
 
     life: Values | None = None
     taken: Taken = field(default_factory=Taken)
     adjusted: Adjusted = field(default_factory=Adjusted)
+    latest: dict[int, int] | None = None
 
 
 def read_sums(

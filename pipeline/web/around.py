@@ -1,17 +1,23 @@
 """What is done around every request: its path read as it was sent, its figures kept, its answer
-made safe for browsers. Plain ASGI, since every layer more is paid by every request."""
+made safe for browsers, a bug told as one. Plain ASGI: every request pays for every layer."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from starlette.requests import ClientDisconnect
+
 from pipeline.metrics.definitions import web as metric
+from pipeline.web.problems import BUG, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from pipeline.clock import Clock
     from pipeline.metrics.meter import Meter
+
+log = logging.getLogger(__name__)
 
 _RAW = "/api/"
 """Below this, paths are routed with their percent signs: a counter may have a slash in it, which is
@@ -41,14 +47,26 @@ class Around:
         if scope["path"].startswith(_RAW) and scope.get("raw_path"):
             scope["path"] = scope["raw_path"].partition(b"?")[0].decode("latin-1")
         began_s = self._clock.monotonic_s()
+        has_begun = False
 
         async def told(message: Message) -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 message["headers"] = [*message["headers"], *_SAFE]
                 self._count(scope, message["status"], self._clock.monotonic_s() - began_s)
             await send(message)
 
-        await self._app(scope, receive, told)
+        try:
+            await self._app(scope, receive, told)
+        except ClientDisconnect:
+            # Whoever sent half a body and left waits for no answer.
+            log.info("a client left before its request was whole")
+        except Exception:
+            log.exception("%s %r failed", scope["method"], scope["path"])
+            if has_begun:
+                raise
+            await problem(500, BUG)(scope, receive, told)
 
     def _count(self, scope: Scope, status: int, took_s: float) -> None:
         route = scope.get("route")

@@ -46,12 +46,15 @@ class Asking:
     async def ask(self, question: Callable[[Reads], Answer]) -> Answer:
         """What the question returns or raises; TryAgainError when too many wait already.
 
-        One that nobody waits for any more is asked to its end all the same.
+        One that is being asked is asked to its end, also if nobody waits for it any more.
         """
         if self._under_way >= THREADS + WAITING_MAX:
             raise TryAgainError("too many questions wait for ClickHouse: ask again later")
+        try:
+            future = self._threads.submit(self._answer, question)
+        except RuntimeError as error:
+            raise TryAgainError("this web process ends: ask again") from error
         self._under_way += 1
-        future = self._threads.submit(self._answer, question)
         future.add_done_callback(self._done_from_thread(asyncio.get_running_loop()))
         return await asyncio.wrap_future(future)
 

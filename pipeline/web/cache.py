@@ -41,17 +41,19 @@ WARM_MAX = 5_000
 
 @dataclass(slots=True)
 class Kept(Generic[Value]):
-    """A value, and how often it was read since it was loaded."""
+    """A value, how often it was read since it was loaded, and when it was read last."""
 
     value: Value
+    read_s: float
     reads: int = 0
 
 
 class Cache(Generic[Key, Value]):
     """Keeps values for at most `age_s`. Owned by one event loop.
 
-    Reads of one key that come together become one question. `on_read` is told of each read whether
-    it was answered from memory.
+    Reads of one key that come together become one question, whose answer is kept even if nobody
+    waits for it any more. `on_read` is told of each read whether it was answered from memory;
+    `on_warmed`, how many hot values were loaded again.
     """
 
     def __init__(
@@ -62,13 +64,17 @@ class Cache(Generic[Key, Value]):
         *,
         entries_max: int = ENTRIES_MAX,
         on_read: Callable[[bool], None] = lambda _: None,
+        on_warmed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._batches = batches
         self._clock = clock
         self._age_s = age_s
         self._entries_max = entries_max
         self._on_read = on_read
+        self._on_warmed = on_warmed
+        # In the order in which they were last read.
         self._kept: OrderedDict[Key, Kept[Value]] = OrderedDict()
+        self._loading: dict[Key, asyncio.Task[Value]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -82,18 +88,36 @@ class Cache(Generic[Key, Value]):
         found = self._kept.get(key)
         if found is None:
             return None
-        limit_s = self._age_s if age_s is None else age_s
-        if self._clock.monotonic_s() - found.value.asked_s > limit_s:
+        now_s = self._clock.monotonic_s()
+        if now_s - found.value.asked_s > (self._age_s if age_s is None else age_s):
             return None
         found.reads += 1
+        found.read_s = now_s
         self._kept.move_to_end(key)
         return found.value
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Take a value that was loaded otherwise, if it is newer than what is kept."""
+        known = self._kept.get(key)
+        if known is None:
+            self._kept[key] = Kept(value, self._clock.monotonic_s())
+            while len(self._kept) > self._entries_max:
+                self._kept.popitem(last=False)
+        elif known.value.asked_s < value.asked_s:
+            # Its place stays: being loaded is not being read.
+            self._kept[key] = Kept(value, known.read_s)
 
     async def get(self, key: Key) -> Value:
         """The value from memory, or loaded. Raises what loading raises."""
         found = self.kept(key)
         self._on_read(found is not None)
-        return await self._loaded(key) if found is None else found
+        if found is not None:
+            return found
+        value = await self._loaded(key)
+        if (now_kept := self._kept.get(key)) is not None:
+            now_kept.read_s = self._clock.monotonic_s()
+            self._kept.move_to_end(key)
+        return value
 
     async def keep_warm(self) -> None:
         """Load hot values again, for ever, each before it is too old."""
@@ -102,23 +126,35 @@ class Cache(Generic[Key, Value]):
             hot = self._hot()
             results = await asyncio.gather(*map(self._loaded, hot), return_exceptions=True)
             failed = [one for one in results if isinstance(one, BaseException)]
-            if failed and not isinstance(failed[0], TallyError):
-                log.error("values cannot be kept warm", exc_info=failed[0])
+            self._on_warmed(len(results) - len(failed))
+            for error in failed:
+                if not isinstance(error, TallyError):
+                    log.error("values cannot be kept warm", exc_info=error)
+                    break
 
     def _hot(self) -> list[Key]:
-        old_s = self._clock.monotonic_s() - self._age_s / 2
-        return [
-            key
-            for key, found in reversed(self._kept.items())
-            if found.reads >= HOT_READS and found.value.asked_s < old_s
-        ][:WARM_MAX]
+        """Only those that were read within the age are looked at, however many are kept."""
+        now_s = self._clock.monotonic_s()
+        hot: list[Key] = []
+        for key, found in reversed(self._kept.items()):
+            if now_s - found.read_s > self._age_s or len(hot) == WARM_MAX:
+                break
+            if found.reads >= HOT_READS and now_s - found.value.asked_s > self._age_s / 2:
+                hot.append(key)
+        return hot
 
     async def _loaded(self, key: Key) -> Value:
-        value = await self._batches.shared(key)
-        known = self._kept.get(key)
-        if known is None or known.value.asked_s < value.asked_s:
-            self._kept[key] = Kept(value)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._entries_max:
-                self._kept.popitem(last=False)
+        task = self._loading.get(key)
+        if task is None:
+            task = self._loading[key] = asyncio.create_task(self._load(key))
+            # Retrieved, so that an error nobody waits for any more is not complained about.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def _load(self, key: Key) -> Value:
+        try:
+            value = await self._batches.shared(key)
+        finally:
+            del self._loading[key]
+        self.keep(key, value)
         return value

@@ -8,9 +8,8 @@ from fastapi import Depends
 from fastapi.security import HTTPBearer
 from starlette.requests import Request
 
-from pipeline.access.errors import BadTokenError, NoTokenError, TooFastError
 from pipeline.access.grant import ALL, Grant, Rights
-from pipeline.metrics.definitions import web as metric
+from pipeline.web.sites import check_site
 
 EVERYBODY = Grant("everybody", Rights(admin=frozenset({ALL})))
 """Without tokens: only whoever reaches the loopback address can ask, and may do everything."""
@@ -21,21 +20,16 @@ _SCHEME = "bearer "
 async def caller(request: Request) -> Grant:
     """What the sender of this request may do; one request is taken off its rate.
 
-    Raises NoTokenError, BadTokenError, TooFastError.
+    Raises NoTokenError, BadTokenError, TooFastError; without tokens, NotAllowedError for what a
+    page of another site sends.
     """
     services = request.app.state.services
     if services.access is None:
+        check_site(request.headers)
         return EVERYBODY
     header = request.headers.get("authorization", "")
     token = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else None
-    try:
-        found: Grant = services.access.grant_of(token)
-    except (NoTokenError, BadTokenError):
-        services.metrics.add(metric.REFUSALS("no_token"))
-        raise
-    except TooFastError:
-        services.metrics.add(metric.REFUSALS("too_fast"))
-        raise
+    found: Grant = services.access.grant_of(token)
     return found
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.caps import spill_counter
 from pipeline.errors import TryAgainError
 from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import Places
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.reads.counts import Scope, count_many
+from pipeline.reads.flush_requests import as_live
+from pipeline.reads.last_places import last_places, united
 from pipeline.reads.receipts import told
 from pipeline.web.batches import Batches
 from pipeline.web.cache import Cache
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.metrics.meter import Meter
-    from pipeline.reads.counts import CountAnswer, Mode
+    from pipeline.reads.counts import CountAnswer, Ground, Mode
+    from pipeline.reads.reads import Reads
     from pipeline.reads.receipts import Behind
     from pipeline.web.asking import Asking
     from pipeline.web.flushed import Flushed
@@ -32,7 +36,8 @@ POSITIONS_AGE_S = 0.1
 """How old positions may be when sums are read after them: sums hold at least that much."""
 
 LOAD_S_MAX = 1.0
-"""How long a cached read waits for the cache before it asks for itself."""
+"""How long a cached read waits for the cache before it asks for the exact sum, and then again for
+that, before it takes what was known last."""
 
 LATE_S_MAX = 60.0
 """How old a kept answer may be that is given while ClickHouse is away, said to be incomplete."""
@@ -47,15 +52,17 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Counted:
-    """An answer, the places it holds at least, and when the question for it began."""
+    """An answer, the places it holds, and when the question for it began.
+
+    It has everything up to `places`. It may have more, as a flush can come between the look at
+    positions and the sum; it has nothing beyond `latest`. So whoever has seen it has seen `latest`,
+    and another answer is no older if its `places` cover that.
+    """
 
     answer: CountAnswer
     places: Places
+    latest: Places
     asked_s: float
-
-    @cached_property
-    def places_text(self) -> str:
-        return str(self.places)
 
 
 class NotCountedYetError(TryAgainError):
@@ -98,7 +105,11 @@ class Counting:
         self._exact = Batches(self._load_exact)
         filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
         self.cache: Cache[Asked, Counted] = Cache(
-            filled, clock, cache_age_s, on_read=self._on_cache_read
+            filled,
+            clock,
+            cache_age_s,
+            on_read=self._on_cache_read,
+            on_warmed=lambda values: meter.add(metric.CACHE_REFRESHES(), values),
         )
 
     async def cached(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
@@ -128,22 +139,25 @@ class Counting:
 
         A shard that was not flushed in time makes the answer incomplete, and a remark names it.
         """
-        behind = await self._flushing.flush(wait_s)
+        why_not = await self._flushing.flush(wait_s)
         found = await self._exact.fresh(asked)
-        answer = replace(found.answer, mode="live")
-        if behind:
-            remark = f"not flushed on request: {told(behind)}"
-            answer = replace(answer, complete=False, remarks=[*answer.remarks, remark])
-        return self._told(replace(found, answer=answer))
+        return self._told(replace(found, answer=as_live(found.answer, why_not)))
 
     async def _cached_since(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
         found = self.cache.kept(asked)
         if found is not None and covers(found.places, seen):
             return self._told(self._aged(found, "cached"))
-        # What was seen is in ClickHouse already, so there is nothing to wait for.
-        return await self.exact(asked, seen, LOAD_S_MAX)
+        # What was seen is in ClickHouse, and so are its positions, or soon will be.
+        found = await self.exact(asked, seen, LOAD_S_MAX)
+        if not self._takes_rolled_up:
+            self.cache.keep(asked, found)
+        return found
 
     async def wait(self, after: Mapping[int, int], wait_s: float) -> None:
+        """Return when everything up to `after` is counted.
+
+        Raises NotCountedYetError when that is not so after `wait_s`.
+        """
         if not after:
             return
         began_s = self._clock.monotonic_s()
@@ -154,19 +168,23 @@ class Counting:
             raise NotCountedYetError(behind, wait_s)
 
     async def _fallback(self, asked: Asked) -> Counted:
-        """The exact sum, asked for alone; while ClickHouse is away, what was known last."""
+        """The exact sum; while ClickHouse is away or hangs, what was known last.
+
+        Those who fall back at the same time ask together, or a slow ClickHouse would get a question
+        from each of them.
+        """
         self._meter.add(metric.READS_FALLBACK())
+        known = self.cache.kept(asked, LATE_S_MAX)
         try:
-            return self._told((await self._load([asked], "exact"))[asked])
-        except TryAgainError:
-            known = self.cache.kept(asked, LATE_S_MAX)
+            async with asyncio.timeout(LOAD_S_MAX if known is not None else None):
+                return self._told(await self._exact.shared(asked))
+        except (TryAgainError, TimeoutError):
             if known is None:
                 raise
-            late = self._aged(known, known.answer.mode)
-            remark = "ClickHouse does not answer: this is what was known last"
-            remarks = [*late.answer.remarks, remark]
-            answer = replace(late.answer, complete=False, remarks=remarks)
-            return self._told(replace(late, answer=answer))
+        late = self._aged(known, known.answer.mode)
+        remark = "ClickHouse does not answer: this is what was known last"
+        answer = replace(late.answer, complete=False, remarks=[*late.answer.remarks, remark])
+        return self._told(replace(late, answer=answer))
 
     def _told(self, found: Counted) -> Counted:
         outcome: metric.ReadOutcome = "complete" if found.answer.complete else "incomplete"
@@ -194,7 +212,7 @@ class Counting:
         if answer.staleness_ms is None:
             return replace(found, answer=replace(answer, mode=mode))
         limit_ms = max(COMPLETE_WITHIN_MS, self._cache_age_s * 1000)
-        complete = answer.complete and staleness_ms <= limit_ms
+        complete = answer.complete and staleness_ms < limit_ms
         aged = replace(answer, mode=mode, staleness_ms=round(staleness_ms), complete=complete)
         return replace(found, answer=aged)
 
@@ -214,16 +232,54 @@ class Counting:
         found: dict[Asked, Counted] = {}
         for region, counters in regions.items():
             question = partial(
-                count_many,
+                _count_and_place,
                 counters=counters,
-                scope=Scope(region=region),
+                region=region,
                 mode=mode,
                 rollup_interval_ms=self._rollup_interval_ms,
                 ground=look.ground,
             )
-            answers = await self._asking.ask(question)
+            answers, latest = await self._asking.ask(question)
             for counter, answer in answers.items():
                 # What was rolled up holds no place for certain.
                 places = look.places if answer.mode == "exact" else Places()
-                found[Asked(counter, region)] = Counted(answer, places, asked_s)
+                found[Asked(counter, region)] = Counted(answer, places, latest[counter], asked_s)
         return found
+
+
+def _count_and_place(
+    reads: Reads,
+    counters: Sequence[str],
+    region: str | None,
+    *,
+    mode: Mode,
+    rollup_interval_ms: int,
+    ground: Ground,
+) -> tuple[dict[str, CountAnswer], dict[str, Places]]:
+    """The answers, and beyond which places none of them holds anything. Blocks."""
+    scope = Scope(region=region)
+    answers = count_many(reads, counters, scope, mode, rollup_interval_ms, ground=ground)
+    latest = {
+        counter: Places(answer.latest)
+        for counter, answer in answers.items()
+        if answer.latest is not None
+    }
+    unknown = [counter for counter in counters if counter not in latest]
+    return answers, latest if not unknown else {**latest, **_read_places(reads, answers, unknown)}
+
+
+def _read_places(
+    reads: Reads, answers: Mapping[str, CountAnswer], counters: Sequence[str]
+) -> dict[str, Places]:
+    # An estimate is of what the family spilled, whose cells are those of the rest.
+    rests = {
+        counter: [spill_counter(counter.partition(":")[0]), spill_counter("")]
+        for counter in counters
+        if answers[counter].low is not None
+    }
+    names = dict.fromkeys([*counters, *(rest for found in rests.values() for rest in found)])
+    found = last_places(reads, list(names))
+    return {
+        counter: united(found[name] for name in (counter, *rests.get(counter, ())))
+        for counter in counters
+    }

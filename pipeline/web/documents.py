@@ -69,6 +69,12 @@ class Uniques(Known):
     windows: list[WindowUniques] | None = None
 
 
+class Families(BaseModel):
+    """Names of families."""
+
+    families: list[str]
+
+
 class Ranked(BaseModel):
     """A place in a ranking."""
 

@@ -55,12 +55,17 @@ class Flushed:
         self._looking: asyncio.Task[Look] | None = None
 
     async def look(self, age_s: float) -> Look:
-        """Positions that were asked for at most so long ago. Raises TryAgainError."""
+        """Positions that were asked for at most so long ago, or are being asked for already.
+
+        Raises TryAgainError.
+        """
         now_s = self._clock.monotonic_s()
         if self._last is not None and now_s - self._last.asked_s <= age_s:
             return self._last
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(now_s))
+            # Retrieved, so that an error nobody waits for any more is not complained about.
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
         # Shielded: others may wait for the same look.
         return await asyncio.shield(self._looking)
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from pipeline.errors import TallyError, TryAgainError
 from pipeline.metrics.definitions import web as metric
+from pipeline.web.answering import without_ages
+from pipeline.web.problems import BUG
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from pipeline.metrics.meter import Meter
+
+    Ask = Callable[[], Awaitable[dict[str, Any]]]
+
+log = logging.getLogger(__name__)
 
 EVERY_S = 1.0
 """How often a view is asked for."""
@@ -28,22 +35,31 @@ VIEWS_MAX = 200
 FOLLOWERS_MAX = 5_000
 
 
+class View(NamedTuple):
+    """What is looked at. Equal views show the same, so that they are asked for once."""
+
+    kind: Literal["counter", "top", "trending"]
+    region: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class News:
     """What a view shows now, as JSON; an error is news, too."""
 
-    view: str
+    view: View
     body: bytes
     is_error: bool = False
 
 
 @dataclass(slots=True)
-class _View:
-    """One view, who follows it, and what it showed last."""
+class _Followed:
+    """One view: who asks for it, who follows it, and what it showed last, without its age."""
 
     asking: asyncio.Task[None] | None = None
-    followers: set[asyncio.Queue[News]] = field(default_factory=set)
+    followers: set[asyncio.Queue[News | None]] = field(default_factory=set)
     last: News | None = None
+    same: Any = None
 
 
 class Hub:
@@ -51,21 +67,25 @@ class Hub:
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._views: dict[str, _View] = {}
+        self._views: dict[View, _Followed] = {}
         self._followers = 0
+        self._is_closed = False
 
-    async def follow(
-        self, views: dict[str, Callable[[], Awaitable[dict[str, Any]]]]
-    ) -> AsyncIterator[News | None]:
-        """News of views by name, for ever: what each shows now, then its changes; None when quiet.
+    def check_room(self, views: Mapping[View, Ask]) -> None:
+        """Raises TryAgainError when too many follow already. For before an answer begins."""
+        new = sum(view not in self._views for view in views)
+        is_full = self._followers >= FOLLOWERS_MAX or len(self._views) + new > VIEWS_MAX
+        if is_full or self._is_closed:
+            raise TryAgainError("too many follow already: ask again later")
 
-        Equal names must ask for the same. A follower that is slow misses what was in between, never
+    async def follow(self, views: Mapping[View, Ask]) -> AsyncGenerator[News | None]:
+        """News of views until the hub is closed: what each shows now, then its changes.
+
+        None when it was quiet for long. A follower that is slow misses what was in between, never
         the newest. Raises TryAgainError when too many follow already.
         """
-        new = [name for name in views if name not in self._views]
-        if self._followers >= FOLLOWERS_MAX or len(self._views) + len(new) > VIEWS_MAX:
-            raise TryAgainError("too many follow already: ask again later")
-        queues = {name: self._join(name, ask) for name, ask in views.items()}
+        self.check_room(views)
+        queues = {view: self._join(view, ask) for view, ask in views.items()}
         self._followers += 1
         self._meter.set(metric.SSE_CLIENTS(), self._followers)
         try:
@@ -74,53 +94,68 @@ class Hub:
         finally:
             self._followers -= 1
             self._meter.set(metric.SSE_CLIENTS(), self._followers)
-            for name, queue in queues.items():
-                self._leave(name, queue)
+            for view, queue in queues.items():
+                self._leave(view, queue)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop asking, and end what everybody follows. May be repeated."""
+        self._is_closed = True
         tasks = [view.asking for view in self._views.values() if view.asking is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for followed in self._views.values():
+            for queue in followed.followers:
+                _put(queue, None)
 
-    def _join(self, name: str, ask: Callable[[], Awaitable[dict[str, Any]]]) -> asyncio.Queue[News]:
-        view = self._views.setdefault(name, _View())
-        queue: asyncio.Queue[News] = asyncio.Queue(maxsize=1)
-        view.followers.add(queue)
-        if view.last is not None:
-            queue.put_nowait(view.last)
-        if view.asking is None:
-            view.asking = asyncio.create_task(self._keep_asking(name, view, ask))
+    def _join(self, view: View, ask: Ask) -> asyncio.Queue[News | None]:
+        followed = self._views.setdefault(view, _Followed())
+        queue: asyncio.Queue[News | None] = asyncio.Queue(maxsize=1)
+        followed.followers.add(queue)
+        if followed.last is not None:
+            queue.put_nowait(followed.last)
+        if followed.asking is None:
+            followed.asking = asyncio.create_task(_keep_asking(view, followed, ask))
         return queue
 
-    def _leave(self, name: str, queue: asyncio.Queue[News]) -> None:
-        view = self._views[name]
-        view.followers.discard(queue)
-        if not view.followers:
-            if view.asking is not None:
-                view.asking.cancel()
-            del self._views[name]
-
-    async def _keep_asking(
-        self, name: str, view: _View, ask: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> None:
-        while True:
-            try:
-                news = News(name, msgspec.json.encode(await ask()))
-            except TallyError as error:
-                news = News(name, msgspec.json.encode({"error": str(error)}), is_error=True)
-            if view.last is None or news != view.last:
-                view.last = news
-                for queue in view.followers:
-                    with contextlib.suppress(asyncio.QueueEmpty):
-                        queue.get_nowait()
-                    queue.put_nowait(news)
-            await asyncio.sleep(EVERY_S)
+    def _leave(self, view: View, queue: asyncio.Queue[News | None]) -> None:
+        followed = self._views[view]
+        followed.followers.discard(queue)
+        if not followed.followers:
+            if followed.asking is not None:
+                followed.asking.cancel()
+            del self._views[view]
 
 
-async def _merged(queues: list[asyncio.Queue[News]]) -> AsyncIterator[News | None]:
-    """Whatever comes first of any of them; None after QUIET_S without any."""
+async def _keep_asking(view: View, followed: _Followed, ask: Ask) -> None:
+    """Ask for ever, whatever goes wrong; tell what changes, but for its age."""
+    while True:
+        is_error = True
+        try:
+            document, is_error = await ask(), False
+        except TallyError as error:
+            document = {"error": str(error)}
+        except Exception:
+            log.exception("the view %r cannot be asked for", view)
+            document = {"error": BUG}
+        same = (is_error, without_ages(document))
+        if followed.last is None or same != followed.same:
+            followed.same = same
+            followed.last = News(view, msgspec.json.encode(document), is_error)
+            for queue in followed.followers:
+                _put(queue, followed.last)
+        await asyncio.sleep(EVERY_S)
+
+
+def _put(queue: asyncio.Queue[News | None], news: News | None) -> None:
+    """The newest takes the place of what was not fetched yet."""
+    with contextlib.suppress(asyncio.QueueEmpty):
+        queue.get_nowait()
+    queue.put_nowait(news)
+
+
+async def _merged(queues: list[asyncio.Queue[News | None]]) -> AsyncIterator[News | None]:
+    """Whatever comes first of any of them; None after QUIET_S without any. Ends with a None."""
     getting = {asyncio.create_task(queue.get()): queue for queue in queues}
     try:
         while True:
@@ -132,7 +167,10 @@ async def _merged(queues: list[asyncio.Queue[News]]) -> AsyncIterator[News | Non
             for task in done:
                 queue = getting.pop(task)
                 getting[asyncio.create_task(queue.get())] = queue
-                yield task.result()
+                news = task.result()
+                if news is None:
+                    return
+                yield news
     finally:
         for task in getting:
             task.cancel()

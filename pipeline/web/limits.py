@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from pipeline.errors import TallyError
+from pipeline.errors import TallyError, TryAgainError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.requests import Request
 
 INCREMENT_BYTES_MAX = 16 << 10
@@ -21,6 +24,29 @@ COUNTERS_MAX = 1_000
 RECEIPT_CHARS_MAX = 8_192
 """Of a receipt or a session in a header: a place is about ten, and there are as many as
 partitions."""
+
+
+BULKS_MAX = 16
+"""How many bodies of many increments are held at once. One more is refused: together they would
+take up the memory."""
+
+
+class Slots:
+    """So many at once. Owned by one event loop."""
+
+    def __init__(self, slots_max: int) -> None:
+        self._free = slots_max
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Holds one. Raises TryAgainError when none is free; never blocks."""
+        if not self._free:
+            raise TryAgainError("too many large requests at once: send it again later")
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
 
 
 class TooLargeError(TallyError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +22,7 @@ from pipeline.errors import (
     TallyError,
     TryAgainError,
 )
+from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import UnknownDeliveryError
 from pipeline.web.counting import NotCountedYetError
 from pipeline.web.limits import TooLargeError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
     from starlette.requests import Request
-
-log = logging.getLogger(__name__)
 
 STATUS: dict[type[TallyError], int] = {
     NoTokenError: 401,
@@ -52,23 +50,40 @@ STATUS: dict[type[TallyError], int] = {
 
 RETRY_AFTER_S = 1
 
+TEXT_CHARS_MAX = 1_000
+"""Of an answer's line: what a server behind said may be long."""
+
+REFUSED: dict[type[TallyError], metric.RefusalReason] = {
+    NoTokenError: "no_token",
+    BadTokenError: "no_token",
+    NotAllowedError: "not_allowed",
+    TooFastError: "too_fast",
+    TooLargeError: "too_large",
+}
+"""What is turned away before it is looked at."""
+
+BUG = "this is a bug in Tally: its log has what happened"
+
 
 def problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that says what is wrong, on one line."""
-    body = msgspec.json.encode({"error": " ".join(text.split())})
+    line = " ".join(text.split())
+    cut = line if len(line) <= TEXT_CHARS_MAX else line[: TEXT_CHARS_MAX - 4] + " ..."
+    body = msgspec.json.encode({"error": cut})
     never_kept = {"Cache-Control": "no-store", **(headers or {})}
     return Response(body, status, never_kept, media_type="application/json")
 
 
 def of_error(error: TallyError) -> Response:
     """The answer to an error that was raised on purpose."""
-    status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 503)
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="tally"'
     if isinstance(error, TooFastError):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    elif isinstance(error, TryAgainError):
+    elif isinstance(error, TryAgainError) and not isinstance(error, UnknownDeliveryError):
+        # Who sends again what may be stored risks counting it twice, so nobody is told to.
         headers["Retry-After"] = str(RETRY_AFTER_S)
     return problem(status, str(error), headers)
 
@@ -76,8 +91,11 @@ def of_error(error: TallyError) -> Response:
 def tell_problems(app: FastAPI) -> None:
     """Have the app answer errors like this, whoever raises them."""
 
-    async def on_error(_: Request, error: Exception) -> Response:
+    async def on_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, TallyError)
+        reason = REFUSED.get(type(error))
+        if reason is not None:
+            request.app.state.services.metrics.add(metric.REFUSALS(reason))
         return of_error(error)
 
     async def on_bad_request(_: Request, error: Exception) -> Response:
@@ -86,25 +104,18 @@ def tell_problems(app: FastAPI) -> None:
 
     async def on_http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem(error.status_code, str(error.detail), error.headers)
-
-    async def on_bug(request: Request, error: Exception) -> Response:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem(500, "this is a bug in Tally: its log has what happened")
+        is_no_path = error.status_code == 404
+        text = "there is no such path: /docs lists them" if is_no_path else str(error.detail)
+        return problem(error.status_code, text, error.headers)
 
     app.add_exception_handler(TallyError, on_error)
     app.add_exception_handler(RequestValidationError, on_bad_request)
     app.add_exception_handler(HTTPException, on_http)
-    app.add_exception_handler(Exception, on_bug)
 
 
 def _reason(found: Mapping[str, object]) -> str:
     """One line of what pydantic found: the field, and what is wrong with it."""
-    place = found["loc"]
-    names = (
-        [str(part) for part in place if part not in {"query", "path", "body", "header"}]
-        if (isinstance(place, tuple))
-        else []
-    )
+    place = found["loc"] if isinstance(found["loc"], tuple) else ()
+    names = [str(part) for part in place if part not in {"query", "path", "body", "header"}]
     text = str(found["msg"]).removeprefix("Value error, ")
     return f"{'.'.join(names)}: {text}" if names else text

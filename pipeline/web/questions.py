@@ -27,8 +27,9 @@ _COUNTER = {"description": "family:key; a slash in it may be written as %2F", "m
 def text_of(part: str) -> str:
     """A part of the path, which arrives with its percent signs. Raises BadInputError."""
     try:
-        return unquote_to_bytes(part).decode()
-    except UnicodeDecodeError:
+        # It holds bytes as they came, one for each character.
+        return unquote_to_bytes(part.encode("latin-1")).decode()
+    except UnicodeError:
         raise BadInputError("the path is not UTF-8 text") from None
 
 
@@ -119,10 +120,12 @@ async def asked_period(
         return Period() if last is None else Period(last_ms=duration_ms(last))
     if last is not None:
         raise BadInputError("give window or last, not both")
-    return Period(grain=window, at_ms=None if at is None else _possible(moment_ms(at)))
+    return Period(grain=window, at_ms=None if at is None else possible_moment_ms(at))
 
 
-def _possible(at_ms: int) -> int:
+def possible_moment_ms(text: str) -> int:
+    """A time (UTC) that windows may have. Raises BadInputError."""
+    at_ms = moment_ms(text)
     if not 0 <= at_ms < 2**32 * 1000:
         raise BadInputError("at: outside the years 1970 to 2106")
     return at_ms

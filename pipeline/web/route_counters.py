@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,14 +16,15 @@ from pipeline.producer.receipts import Places
 from pipeline.reads import families as known_families
 from pipeline.reads.asked import asked_span
 from pipeline.reads.counts import Question, count
+from pipeline.reads.last_places import united
 from pipeline.reads.spans import FOREVER_MS
 from pipeline.reads.uniques import Question as UniquesQuestion
 from pipeline.reads.uniques import uniques
 from pipeline.web import documents
-from pipeline.web.answering import answered
+from pipeline.web.answering import answered, kept_by
 from pipeline.web.callers import Caller, family_of
 from pipeline.web.counting import Asked, Counted
-from pipeline.web.exports import Format, exported
+from pipeline.web.exports import Format, accepted, exported
 from pipeline.web.limits import COUNTERS_MAX
 from pipeline.web.questions import (
     WAIT_S,
@@ -35,12 +37,15 @@ from pipeline.web.questions import (
     checked_counter,
     text_of,
 )
+from schemas.events import COUNTER_MAX_BYTES
 from schemas.rules import GRAIN_MS
 
 router = APIRouter(prefix="/api/v1", tags=["reads"])
 
 WINDOWS_MAX = 100_000
 """How many windows one answer may have."""
+
+_TOO_MANY = f"more than {WINDOWS_MAX:,} windows: ask for less time, or for coarser ones"
 
 Last = Annotated[str | None, Query(description="Only the last 60m, 24h, 7d, ...")]
 Since = Annotated[str | None, Query(description="From this time on (UTC).")]
@@ -61,11 +66,8 @@ async def many(
     for one in counters:
         caller.require("read", family_of(one))
     found = await _all(request, [Asked(one, region) for one in counters], seen, mode)
-    places = Places()
-    for each in found:
-        places.add(each.places.items())
     document = {"counters": [each.answer.document() for each in found]}
-    return answered(request, document, session=str(places))
+    return answered(request, document, session=_session(seen, found))
 
 
 @router.get("/keys/{key:path}", response_model=documents.Counts)
@@ -76,15 +78,15 @@ async def of_key(
     services = request.app.state.services
     name = text_of(key)
     checked_counter(f"family:{name}")
-    names = await services.asking.ask(known_families.names)
+    families = await services.asking.ask(known_families.names)
     asked = [
-        Asked(checked_counter(f"{family}:{name}"), region)
-        for family in names
-        if caller.may("read", family) and len(f"{family}:{name}".encode()) <= 256
+        Asked(f"{family}:{name}", region)
+        for family in families
+        if caller.may("read", family) and len(f"{family}:{name}".encode()) <= COUNTER_MAX_BYTES
     ]
-    found = await _all(request, asked[:COUNTERS_MAX], seen, "cached")
+    found = await _all(request, asked, seen, "cached")
     shown = [each.answer.document() for each in found if each.answer.net or each.answer.high]
-    return answered(request, {"counters": shown})
+    return answered(request, {"counters": shown}, session=_session(seen, found))
 
 
 @router.get("/counters/{counter:path}/exact", response_model=documents.Count)
@@ -103,17 +105,22 @@ async def exact(
     wanted.add(seen.items())
     services = request.app.state.services
     found = await services.counting.exact(Asked(counter, region), wanted, wait)
-    return _counted(request, found)
+    return _counted(request, found, seen)
 
 
 @router.get("/counters/{counter:path}/live", response_model=documents.Count)
 async def live(
-    request: Request, counter: Counter, caller: Caller, region: Region, wait: Wait = WAIT_S
+    request: Request,
+    counter: Counter,
+    caller: Caller,
+    region: Region,
+    seen: Session,
+    wait: Wait = WAIT_S,
 ) -> Response:
     """Exact, after the owners of all shards have flushed what is in the log now."""
     caller.require("read", family_of(counter))
     found = await request.app.state.services.counting.live(Asked(counter, region), wait)
-    return _counted(request, found)
+    return _counted(request, found, seen)
 
 
 @router.get("/counters/{counter:path}/windows", response_model=documents.Count)
@@ -140,13 +147,18 @@ async def windows(
     if span is not None:
         until_ms = now_ms if span.until_ms == FOREVER_MS else span.until_ms
         if (until_ms - span.since_ms) // GRAIN_MS[by] > WINDOWS_MAX:
-            raise BadInputError(f"more than {WINDOWS_MAX:,} windows: ask for less, or coarser ones")
+            raise BadInputError(_TOO_MANY)
     await services.counting.wait(after, wait)
     question = Question(counter, by, span, region)
     interval_ms = round(services.settings.rollup_interval_s * 1000)
     ask = partial(count, question=question, mode="exact", rollup_interval_ms=interval_ms)
     document = (await services.asking.ask(ask)).document()
-    return exported(request, document, format) or answered(request, document)
+    if len(document["windows"]) > WINDOWS_MAX:
+        raise BadInputError(_TOO_MANY)
+    wanted = format or accepted(request.headers.get("accept", ""))
+    if wanted == "json":
+        return answered(request, document)
+    return await asyncio.to_thread(exported, document, wanted, kept_by(request))
 
 
 @router.get("/counters/{counter:path}/uniques", response_model=documents.Uniques)
@@ -176,7 +188,13 @@ async def distinct(
 
 @router.get("/counters/{counter:path}", response_model=documents.Count)
 async def cached(
-    request: Request, counter: Counter, caller: Caller, region: Region, after: After, seen: Session
+    request: Request,
+    counter: Counter,
+    caller: Caller,
+    region: Region,
+    after: After,
+    seen: Session,
+    wait: Wait = WAIT_S,
 ) -> Response:
     """The total, from memory: at most as old as TALLY_CACHE_AGE_S says. With `after`, exact."""
     caller.require("read", family_of(counter))
@@ -184,9 +202,9 @@ async def cached(
     asked = Asked(counter, region)
     if after:
         after.add(seen.items())
-        return _counted(request, await services.counting.exact(asked, after, WAIT_S))
+        return _counted(request, await services.counting.exact(asked, after, wait), seen)
     found = await services.counting.cached(asked, seen)
-    return _counted(request, found, max_age_s=services.edge_age_s)
+    return _counted(request, found, seen, max_age_s=services.edge_age_s(found.asked_s))
 
 
 async def _all(
@@ -200,6 +218,12 @@ async def _all(
     return list(await asyncio.gather(*questions))
 
 
-def _counted(request: Request, found: Counted, max_age_s: int = 0) -> Response:
+def _counted(request: Request, found: Counted, seen: Places, max_age_s: int = 0) -> Response:
     document: dict[str, Any] = found.answer.document()
-    return answered(request, document, max_age_s=max_age_s, session=found.places_text)
+    kept_s = max_age_s if found.answer.complete else 0
+    return answered(request, document, max_age_s=kept_s, session=_session(seen, [found]))
+
+
+def _session(seen: Places, found: Sequence[Counted]) -> str:
+    """What the client has seen, with these answers."""
+    return str(united([seen, *(each.latest for each in found)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +16,13 @@ from pipeline.reads.family_windows import Period
 from pipeline.reads.top import ALL_REGIONS, top
 from pipeline.web.callers import Caller, family_of
 from pipeline.web.counting import Asked
+from pipeline.web.hub import View
 from pipeline.web.questions import Region, checked_counter, checked_family
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
+    from pipeline.clock import Clock
     from pipeline.web.hub import News
     from pipeline.web.services import Services
 
@@ -27,6 +30,9 @@ router = APIRouter(prefix="/api/v1", tags=["reads"])
 
 VIEWS_MAX = 20
 TOP_K = 20
+
+FOLLOWED_S_MAX = 900.0
+"""How long one stream lasts; whoever follows connects anew, with a token that still holds."""
 
 Names = Annotated[list[str] | None, Query(max_length=VIEWS_MAX)]
 
@@ -43,36 +49,43 @@ async def events(
     """Counters, rankings and trends as they change: `event` is which view, `data` its document.
 
     A view is asked for about once a second, however many follow it, and told when it changes. An
-    event `trouble` says that a view cannot be told now; it goes on by itself.
+    event `trouble` says that a view cannot be told now; it goes on by itself. After a quarter of an
+    hour the stream ends, and browsers connect anew: so a token that was revoked is of no more use.
     """
-    views: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {}
     services: Services = request.app.state.services
     where = ALL_REGIONS if region is None else region
+    views: dict[View, Callable[[], Awaitable[dict[str, Any]]]] = {}
     for name in counter or ():
-        asked = Asked(checked_counter(name), region)
-        caller.require("read", family_of(name))
-        views[f"counter {where} {name}"] = partial(_counter, services, asked)
+        caller.require("read", family_of(checked_counter(name)))
+        views[View("counter", where, name)] = partial(_counter, services, Asked(name, region))
     for name in top or ():
         caller.require("read", checked_family(name))
-        views[f"top {where} {name}"] = partial(_top, services, name, where)
+        views[View("top", where, name)] = partial(_top, services, name, where)
     for name in trending or ():
         caller.require("read", checked_family(name))
-        views[f"trending {where} {name}"] = partial(_trending, services, name, where)
+        views[View("trending", where, name)] = partial(_trending, services, name, where)
     if not views:
         raise BadInputError("nothing to follow: give counter, top or trending")
+    services.hub.check_room(views)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    followed = services.hub.follow(views)
-    return StreamingResponse(_stream(followed), 200, headers, "text/event-stream")
+    told = _stream(services.hub.follow(views), services.clock)
+    return StreamingResponse(told, 200, headers, "text/event-stream")
 
 
-async def _stream(followed: AsyncIterator[News | None]) -> AsyncIterator[bytes]:
+async def _stream(followed: AsyncGenerator[News | None], clock: Clock) -> AsyncIterator[bytes]:
+    until_s = clock.monotonic_s() + FOLLOWED_S_MAX
     yield b"retry: 2000\n\n"
-    async for news in followed:
-        if news is None:
-            yield b": all is well\n\n"
-            continue
-        event = b"trouble" if news.is_error else news.view.partition(" ")[0].encode()
-        yield b"event: %s\ndata: %s\n\n" % (event, news.body)
+    async with contextlib.aclosing(followed):
+        async for news in followed:
+            yield b": all is well\n\n" if news is None else _event(news)
+            if clock.monotonic_s() > until_s:
+                return
+
+
+def _event(news: News) -> bytes:
+    """One event. JSON has no line feeds, so the document is one line."""
+    kind = "trouble" if news.is_error else news.view.kind
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), news.body)
 
 
 async def _counter(services: Services, asked: Asked) -> dict[str, Any]:

@@ -11,18 +11,17 @@ from starlette.responses import Response
 
 from pipeline.errors import BadInputError
 from pipeline.reads import families, trends
-from pipeline.reads.asked import moment_ms
 from pipeline.reads.top import ALL_REGIONS, top
 from pipeline.reads.trends import Kind
 from pipeline.web import documents
 from pipeline.web.answering import answered
 from pipeline.web.callers import Caller
-from pipeline.web.questions import AskedPeriod, Family, K, Region
+from pipeline.web.questions import AskedPeriod, Family, K, Region, possible_moment_ms
 
 router = APIRouter(prefix="/api/v1/families", tags=["rankings"])
 
 
-@router.get("")
+@router.get("", response_model=documents.Families)
 async def listed(request: Request, caller: Caller) -> Response:
     """The families that the caller may read."""
     names = await request.app.state.services.asking.ask(families.names)
@@ -67,7 +66,7 @@ async def trending(
         family,
         k,
         ALL_REGIONS if region is None else region,
-        None if at is None else moment_ms(at),
+        None if at is None else possible_moment_ms(at),
         now,
         tuple(one for one in trends.KINDS if not kind or one in kind),
     )

@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pipeline.access.errors import NotAllowedError
+from pipeline.access.grant import Grant
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import web as metric
 from pipeline.produce.checking import RefusedLine
@@ -79,11 +81,13 @@ async def increment(request: Request, counter: Counter, caller: Caller) -> Respo
     fields = _fields(await read_body(request, INCREMENT_BYTES_MAX))
     try:
         event = check_event({**fields, "counter": counter})
-        await services.timely.check(counter, event.at)
+        if (why := await services.timely.refusal(counter, event.at)) is not None:
+            raise BadInputError(why)
     except BadInputError:
         services.metrics.add(metric.INCREMENTS("refused"))
         raise
-    receipt = services.producer.increment(
+    producer = await services.producer()
+    receipt = producer.increment(
         event.counter,
         event.delta,
         member=event.member,
@@ -102,16 +106,24 @@ async def increments(request: Request, caller: Caller) -> Response:
 
     If the token may not write one of the families, nothing is written at all.
     """
+    if not caller.rights.families("write"):
+        raise NotAllowedError(f"{caller.name} may not write any family")
     services: Services = request.app.state.services
+    with services.bulk_room.taken():
+        return await _increments(request, caller, services)
+
+
+async def _increments(request: Request, caller: Grant, services: Services) -> Response:
     body = await read_body(request, BULK_BYTES_MAX)
     checked = await asyncio.to_thread(bulk.checked, body, services.clock.now_ms())
-    for family in bulk.families(checked.columns):
+    for family in checked.families:
         caller.require("write", family)
     late = await services.timely.refused(checked.columns)
     columns = bulk.without(checked.columns, [row for row, _ in late])
     refused = [*checked.refused, *(RefusedLine(checked.numbers[row], why) for row, why in late)]
     services.metrics.add(metric.INCREMENTS("refused"), len(refused))
-    receipt = await asyncio.to_thread(services.producer.increment_many, columns)
+    producer = await services.producer()
+    receipt = await asyncio.to_thread(producer.increment_many, columns)
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"), columns.num_rows)
     reasons = [{"line": one.number, "reason": one.reason} for one in sorted(refused)[:REASONS_MAX]]
@@ -124,18 +136,18 @@ async def increments(request: Request, caller: Caller) -> Response:
     return unkept(document)
 
 
-@router.post("/counters/{counter:path}/shards", response_model=documents.Receipt | None)
+@router.post("/counters/{counter:path}/shards", status_code=204)
 async def shards(
     request: Request, counter: Counter, caller: Caller, hint: Annotated[ShardHint, Body()]
 ) -> Response:
     """Ask for shards before they are needed, for a celebrity's post. Producers follow soon."""
     caller.require("admin", family_of(counter))
     services: Services = request.app.state.services
-    producer = services.producer
+    producer = await services.producer()
     await asyncio.to_thread(
         lambda: producer.hint(counter, n=hint.n, expect=hint.expect, for_ms=hint.for_s * 1000)
     )
-    return unkept({})
+    return Response(status_code=204)
 
 
 def _fields(body: bytes) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import logging
 import socket
 import sys
@@ -16,6 +15,7 @@ import uvloop
 from pipeline.errors import OperatorError
 from pipeline.web.app import build_app
 from pipeline.web.services import Services
+from pipeline.web.sites import is_loopback
 from schemas.host_port import split_host_port
 
 if TYPE_CHECKING:
@@ -65,29 +65,27 @@ def serve(settings: Settings, clock: Clock) -> None:
     # What is loaded by now stays: the collector need not look at it again while somebody waits.
     gc.collect()
     gc.freeze()
-    server = _Server(config)
+    server = _Server(config, services)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve([listener]))
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens."""
+    """Says when it listens; ends streams before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._services.hub.close()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             sys.stdout.write(f"web ready: http://{_address(sockets)}\n")
             sys.stdout.flush()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address. Pure: a name is not looked up."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listen(host: str, port: int) -> socket.socket:

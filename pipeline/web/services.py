@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pipeline.access.access import Access
-from pipeline.errors import OperatorError, TryAgainError
+from pipeline.errors import TallyError, TryAgainError
 from pipeline.metrics.definitions import web as metric
 from pipeline.metrics.definitions.web import WEB
 from pipeline.metrics.pipeline_collector import PipelineCollector, ask_with
@@ -20,6 +20,7 @@ from pipeline.web.counting import Counting
 from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
 from pipeline.web.hub import Hub
+from pipeline.web.limits import BULKS_MAX, Slots
 from pipeline.web.status import StatusWatch
 from pipeline.web.timely import Timely
 
@@ -37,6 +38,10 @@ LINGER_S = 0.001
 
 DELIVERY_TIMEOUT_S = 10.0
 RETRY_S = 1.0
+
+CONNECT_S = 5.0
+"""How long a write waits for Kafka while it was never reached, as it is when all has just begun."""
+
 CLOSE_S = 5.0
 
 
@@ -52,7 +57,7 @@ class Services:
         self.metrics.collect_also(PipelineCollector(ask_with(settings, clock), clock))
         self.asking = Asking(settings.clickhouse, clock)
         self.flushed = Flushed(self.asking, clock)
-        self._flushing = Flushing(lambda: FlushRequests(settings.kafka, clock), self.flushed)
+        self._flushing = Flushing(lambda: FlushRequests(settings.kafka, clock), self.flushed, clock)
         self.counting = Counting(
             self.asking,
             self.flushed,
@@ -66,17 +71,25 @@ class Services:
         self.timely = Timely(self.asking, clock)
         self.status = StatusWatch(settings, self.asking, clock)
         self.hub = Hub(self.metrics)
+        self.bulk_room = Slots(BULKS_MAX)
         self._producer: Producer | None = None
+        self._connected = asyncio.Event()
         self._no_producer = "Kafka was not reached yet: ask again in a moment"
 
-    @property
-    def edge_age_s(self) -> int:
-        """For how long an edge may keep a cached answer: whole seconds are all it understands."""
-        return int(self.settings.cache_age_s)
+    def edge_age_s(self, asked_s: float) -> int:
+        """For how long an edge may keep an answer whose question began at a moment.
 
-    @property
-    def producer(self) -> Producer:
-        """For writes. Raises TryAgainError while Kafka was not reached."""
+        What it has aged here is taken off, so that it is nowhere older than the settings allow;
+        whole seconds are all that edges understand.
+        """
+        return int(self.settings.cache_age_s - (self.clock.monotonic_s() - asked_s))
+
+    async def producer(self) -> Producer:
+        """For writes. Waits a while for the first connection; raises TryAgainError after it."""
+        if self._producer is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    await self._connected.wait()
         if self._producer is None:
             raise TryAgainError(self._no_producer)
         return self._producer
@@ -101,7 +114,8 @@ class Services:
         while self._producer is None:
             try:
                 self._producer = await asyncio.to_thread(self._made)
-            except (TryAgainError, OperatorError) as error:
+                self._connected.set()
+            except TallyError as error:
                 self._no_producer = str(error)
                 await asyncio.sleep(RETRY_S)
 

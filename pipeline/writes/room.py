@@ -24,7 +24,8 @@ DEAD_LETTER_BYTES_MAX = 64 << 20
 
 
 APART_S = 0.1
-"""Writes that somebody waits for begin no sooner after each other, however many ask."""
+"""Writes that somebody waits for begin no sooner after each other, however many ask; and not before
+twice the time that the last one took, so that half of the time is left for counting."""
 
 
 class Room:
@@ -54,11 +55,12 @@ class Room:
         self._waiting = 0
         self._hurried = False
         self._began_s = clock.monotonic_s() - APART_S
+        self._apart_s = APART_S
 
     def hurry(self) -> None:
         """Somebody waits for what is counted by now to be written. Never blocks."""
         self._hurried = True
-        left_s = self._began_s + APART_S - self._clock.monotonic_s()
+        left_s = self._began_s + self._apart_s - self._clock.monotonic_s()
         asyncio.get_running_loop().call_later(max(0.0, left_s), self._wake)
 
     def begin(self) -> None:
@@ -101,6 +103,7 @@ class Room:
         """So many increments that were taken before are flushed; dead letters may be gone, too."""
         async with self._freed:
             self.rows = max(0, self.rows - rows)
+            self._apart_s = max(APART_S, 2 * (self._clock.monotonic_s() - self._began_s))
             if not self._is_wanted():
                 self._wanted.clear()
             if self._hurried:

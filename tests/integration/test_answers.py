@@ -1,6 +1,7 @@
 """What the commands answer about a running Tally: counts, explanations, status."""
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -95,10 +96,24 @@ def test_a_cached_count_follows_the_rollup_and_the_file_may_ask_for_it(tally: Ru
     assert set(answer) == {
         *("counter", "total", "net", "windows", "mode", "as_of", "staleness_ms", "complete")
     }
-    for arguments in (["live:x"], ["exact:x", "--mode", "live"]):
-        done = tally.run("count", *arguments, code=1)
-        assert done.stderr.count("\n") == 1
-        assert "live is not available yet" in done.stderr
+
+
+def test_a_live_count_has_what_was_sent_before_and_the_file_may_ask_for_it(
+    tally: RunningTally,
+) -> None:
+    produce(tally, {"counter": "live:x", "delta": 6})
+    answer = tally.json("count", "live:x")
+    assert (answer["mode"], answer["total"], answer["complete"]) == ("live", 6, True)
+    produce(tally, {"counter": "exact:live", "delta": 3})
+    assert tally.json("count", "exact:live", "--mode", "live")["total"] == 3
+    [worker] = tally.workers
+    worker.send(signal.SIGSTOP)
+    try:
+        answer = tally.json("count", "live:x", "--wait", "0.3")
+    finally:
+        worker.send(signal.SIGCONT)
+    assert (answer["total"], answer["complete"]) == (6, False)
+    assert answer["remarks"][0].startswith("not flushed on request: shard 0 is at ")
 
 
 def test_a_capped_family_is_told_by_count_explain_and_status(tally: RunningTally) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipeline.writes.room import DEAD_LETTER_BYTES_MAX, Room
+from pipeline.writes.room import APART_S, DEAD_LETTER_BYTES_MAX, Room
 from tests.kit.clocks import ManualClock
 
 
@@ -157,3 +157,61 @@ async def test_room_is_wanted_for_as_long_as_too_little_was_made(buffer: Buffer)
 
 async def test_whoever_makes_room_waits_no_longer_than_asked_for(buffer: Buffer) -> None:
     await asyncio.wait_for(buffer.room.until_wanted(0.01), 5)
+
+
+async def written(buffer: Buffer, took_s: float = 0.0) -> None:
+    """One write, from its beginning to its end."""
+    buffer.room.begin()
+    buffer.clock.advance(took_s)
+    await buffer.room.free(0)
+
+
+async def is_wanted(buffer: Buffer, within_s: float = 0.02) -> bool:
+    """Whether a write is wanted within so long of the loop's time."""
+    writer = asyncio.ensure_future(buffer.room.until_wanted(60))
+    await asyncio.wait([writer], timeout=within_s)
+    writer.cancel()
+    return writer.done() and not writer.cancelled()
+
+
+async def test_a_write_begins_at_once_for_whoever_waits_for_what_is_counted(buffer: Buffer) -> None:
+    assert not await is_wanted(buffer)
+    buffer.room.hurry()
+    assert await is_wanted(buffer)
+    await written(buffer)
+    assert not await is_wanted(buffer)
+
+
+async def test_who_asks_during_a_write_is_not_forgotten_when_it_ends(buffer: Buffer) -> None:
+    buffer.room.begin()
+    buffer.clock.advance(1)
+    buffer.room.hurry()
+    await settled()
+    await buffer.room.free(0)
+    assert await is_wanted(buffer, within_s=2 * 1.0 + 1)
+    await written(buffer)
+    assert not await is_wanted(buffer)
+
+
+async def test_who_asked_before_a_write_began_is_served_by_it(buffer: Buffer) -> None:
+    buffer.room.hurry()
+    await written(buffer)
+    await asyncio.sleep(APART_S)
+    assert not await is_wanted(buffer)
+
+
+async def test_writes_in_a_hurry_are_apart_however_many_ask(buffer: Buffer) -> None:
+    await written(buffer)
+    for _ in range(100):
+        buffer.room.hurry()
+    assert not await is_wanted(buffer, within_s=APART_S / 2)
+    assert await is_wanted(buffer, within_s=APART_S * 5)
+    await written(buffer)
+    assert not await is_wanted(buffer, within_s=APART_S * 1.5)
+
+
+async def test_after_a_long_write_as_long_is_left_for_counting(buffer: Buffer) -> None:
+    await written(buffer, took_s=0.2)
+    buffer.room.hurry()
+    assert not await is_wanted(buffer, within_s=0.1)
+    assert await is_wanted(buffer, within_s=1)

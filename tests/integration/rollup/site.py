@@ -139,11 +139,14 @@ class Site:
     def short_totals(self) -> dict[str, int] | None:
         """The same by the short query; None where it cannot be used."""
         reads = Reads(self.client, SystemClock())
-        border = read_border(reads, len(reads.positions()))
+        positions = reads.positions()
+        border = read_border(reads, len(positions))
         if border is None:
             return None
         counters = [str(name) for (name,) in self.rows("SELECT counter FROM tally.totals")]
-        found = read_lifetimes(reads, border, counters)
+        found = read_lifetimes(
+            reads, border, counters, replicas={one.shard: one.replica for one in positions}
+        )
         return {
             counter: life[0] - life[1] for (counter,), sums in found.items() if (life := sums.life)
         }
