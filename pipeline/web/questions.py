@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -38,6 +39,7 @@ async def path_counter(counter: Annotated[str, Path(**_COUNTER)]) -> str:
     return checked_counter(text_of(counter))
 
 
+@lru_cache(maxsize=10_000)
 def checked_counter(text: str) -> str:
     """A counter as events may name it. Raises BadInputError."""
     return check_event({"counter": text}).counter
@@ -78,7 +80,7 @@ async def asked_receipt(
     ] = None,
 ) -> Places:
     """The places of a receipt; none when it is left out."""
-    return _places("after", after)
+    return checked_places("after", after)
 
 
 async def session(
@@ -88,10 +90,11 @@ async def session(
     ] = None,
 ) -> Places:
     """The places that the client's last answer held; none when it is left out."""
-    return _places("Tally-Session", tally_session)
+    return checked_places("Tally-Session", tally_session)
 
 
-def _places(name: str, text: str | None) -> Places:
+def checked_places(name: str, text: str | None) -> Places:
+    """The places that a text stands for; none when there is none. Raises BadInputError."""
     if not text:
         return Places()
     if len(text) > RECEIPT_CHARS_MAX:

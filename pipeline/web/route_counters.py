@@ -22,6 +22,7 @@ from pipeline.reads.uniques import Question as UniquesQuestion
 from pipeline.reads.uniques import uniques
 from pipeline.web import documents
 from pipeline.web.answering import answered, kept_by
+from pipeline.web.cached_question import CACHED_PARAMETERS, cached_question
 from pipeline.web.callers import Caller, family_of
 from pipeline.web.counting import Asked, Counted
 from pipeline.web.exports import Format, accepted, exported
@@ -186,23 +187,16 @@ async def distinct(
     return answered(request, found.document())
 
 
-@router.get("/counters/{counter:path}", response_model=documents.Count)
-async def cached(
-    request: Request,
-    counter: Counter,
-    caller: Caller,
-    region: Region,
-    after: After,
-    seen: Session,
-    wait: Wait = WAIT_S,
-) -> Response:
+@router.get(
+    "/counters/{counter:path}", response_model=documents.Count, openapi_extra=CACHED_PARAMETERS
+)
+async def cached(request: Request) -> Response:
     """The total, from memory: at most as old as TALLY_CACHE_AGE_S says. With `after`, exact."""
-    caller.require("read", family_of(counter))
+    asked, after, seen, wait_s = await cached_question(request)
     services = request.app.state.services
-    asked = Asked(counter, region)
     if after:
         after.add(seen.items())
-        return _counted(request, await services.counting.exact(asked, after, wait), seen)
+        return _counted(request, await services.counting.exact(asked, after, wait_s), seen)
     found = await services.counting.cached(asked, seen)
     return _counted(request, found, seen, max_age_s=services.edge_age_s(found.asked_s))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,8 +23,7 @@ def check_site(headers: Mapping[str, str]) -> None:
     """
     if headers.get("sec-fetch-site") in _ELSEWHERE:
         raise NotAllowedError("requests of other sites' pages are refused")
-    host = _hostname(headers.get("host", ""))
-    if not is_loopback(host):
+    if not _names_loopback(headers.get("host", "")):
         raise NotAllowedError(
             "without tokens, only requests to localhost or 127.0.0.1 are answered: "
             "set TALLY_TOKENS to serve under another name"
@@ -40,8 +40,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _hostname(header: str) -> str:
+@lru_cache(maxsize=100)
+def _names_loopback(header: str) -> bool:
     try:
-        return urlsplit(f"//{header}").hostname or ""
+        return is_loopback(urlsplit(f"//{header}").hostname or "")
     except ValueError:
-        return ""
+        return False
