@@ -16,7 +16,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends
+from fastapi_offline import FastAPIOffline
 
 from pipeline import __version__
 from pipeline.web import (
@@ -33,6 +34,8 @@ from pipeline.web.problems import tell_problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from fastapi import FastAPI
 
     from pipeline.web.services import Services
 
@@ -57,11 +60,13 @@ def build_app(services: Services) -> FastAPI:
         async with services.running():
             yield
 
-    app = FastAPI(
+    # As FastAPI itself, but /docs needs nothing from elsewhere.
+    app = FastAPIOffline(
         title="Tally",
         version=__version__,
         summary="Counts of what happens too often for one row.",
         lifespan=lifespan,
+        docs_url="/docs",
         redoc_url=None,
         dependencies=[Depends(SHOWN_IN_DOCS)] if services.access is not None else [],
         responses={
