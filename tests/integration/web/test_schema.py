@@ -1,12 +1,14 @@
 """Requests made up from the web's own description: none breaks it, and answers are as described."""
 
 import time
+from typing import Any
 
 import hypothesis
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
@@ -29,7 +31,7 @@ def lines(_: object, value: object) -> bytes:
     return str(value).encode(errors="replace")
 
 
-def examine(operation: APIOperation, site: Site, examples: int) -> None:
+def examine(operation: APIOperation[Any, Any, Any, Any], site: Site, examples: int) -> None:
     """Send made-up requests of one operation; raise when one breaks the web or its word."""
     takes_wait = any(one.name == "wait" for one in operation.query)
 
@@ -41,7 +43,7 @@ def examine(operation: APIOperation, site: Site, examples: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy())
-    def holds(case: schemathesis.Case) -> None:
+    def holds(case: schemathesis.Case[Any]) -> None:
         if takes_wait:
             # Receipts of the future would be waited for.
             case.query["wait"] = WAIT_S
@@ -54,6 +56,7 @@ def examine(operation: APIOperation, site: Site, examples: int) -> None:
 def examine_all(schema: BaseSchema, site: Site, examples: int) -> None:
     found = 0
     for result in schema.get_all_operations():
+        assert isinstance(result, Ok), result
         operation = result.ok()
         if operation.path == ENDLESS:
             continue
