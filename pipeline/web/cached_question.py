@@ -75,7 +75,10 @@ def _parameter(name: str, place: str, kind: str, description: str) -> dict[str, 
 
 CACHED_PARAMETERS: dict[str, Any] = {
     "parameters": [
-        _parameter("counter", "path", "string", "family:key; a slash may be written as %2F"),
+        {
+            **_parameter("counter", "path", "string", "family:key; a slash may be written as %2F"),
+            "schema": {"type": "string", "minLength": 1, "pattern": "^[^:]+:.+$"},
+        },
         _parameter("region", "query", "string", "Only this region; * is all of them."),
         _parameter("after", "query", "string", "A receipt: answer when that is counted."),
         {

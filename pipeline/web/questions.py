@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends, Header, Path, Query
@@ -22,7 +22,13 @@ FAMILY_BYTES_MAX = 255
 
 GrainName = Literal["1m", "1h", "1d"]
 
-_COUNTER = {"description": "family:key; a slash in it may be written as %2F", "min_length": 1}
+# The patterns are told, not checked: here the text still has its percent signs.
+_COUNTER: dict[str, Any] = {
+    "description": "family:key; a slash in it may be written as %2F",
+    "min_length": 1,
+    "json_schema_extra": {"pattern": "^[^:]+:.+$"},
+}
+_FAMILY: dict[str, Any] = {"min_length": 1, "json_schema_extra": {"pattern": "^[^:]+$"}}
 
 
 def text_of(part: str) -> str:
@@ -45,7 +51,7 @@ def checked_counter(text: str) -> str:
     return check_event({"counter": text}).counter
 
 
-async def path_family(family: Annotated[str, Path(min_length=1)]) -> str:
+async def path_family(family: Annotated[str, Path(**_FAMILY)]) -> str:
     """The family in the path."""
     return checked_family(text_of(family))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Body
-from pydantic import BaseModel, Field
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,6 +25,8 @@ from schemas.events import check_event
 if TYPE_CHECKING:
     from pipeline.web.services import Services
 
+# Bodies are read by the routes themselves, after the caller's rights are known and within bounds:
+# FastAPI would read them first and whole.
 router = APIRouter(prefix="/api/v1", tags=["writes"])
 
 REASONS_MAX = 20
@@ -65,6 +67,14 @@ class ShardHint(BaseModel):
     n: int | None = Field(default=None, ge=1, le=4096)
     expect: float | None = Field(default=None, gt=0, le=1e12, description="Increments a second.")
     for_s: int = Field(default=86_400, ge=1, le=31_536_000, description="How long it holds.")
+
+
+_HINT = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": ShardHint.model_json_schema()}},
+    }
+}
 
 
 @router.post(
@@ -136,18 +146,25 @@ async def _increments(request: Request, caller: Grant, services: Services) -> Re
     return unkept(document)
 
 
-@router.post("/counters/{counter:path}/shards", status_code=204)
-async def shards(
-    request: Request, counter: Counter, caller: Caller, hint: Annotated[ShardHint, Body()]
-) -> Response:
+@router.post("/counters/{counter:path}/shards", status_code=204, openapi_extra=_HINT)
+async def shards(request: Request, counter: Counter, caller: Caller) -> Response:
     """Ask for shards before they are needed, for a celebrity's post. Producers follow soon."""
     caller.require("admin", family_of(counter))
     services: Services = request.app.state.services
+    hint = _hint(await read_body(request, INCREMENT_BYTES_MAX))
     producer = await services.producer()
     await asyncio.to_thread(
         lambda: producer.hint(counter, n=hint.n, expect=hint.expect, for_ms=hint.for_s * 1000)
     )
     return Response(status_code=204)
+
+
+def _hint(body: bytes) -> ShardHint:
+    try:
+        return ShardHint.model_validate(bulk.document(body))
+    except ValidationError as error:
+        reasons = [f"{one['loc'][0]}: {one['msg']}" for one in error.errors()]
+        raise BadInputError("; ".join(reasons)) from None
 
 
 def _fields(body: bytes) -> dict[str, Any]:

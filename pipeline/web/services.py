@@ -74,7 +74,9 @@ class Services:
         self.bulk_room = Slots(BULKS_MAX)
         self._producer: Producer | None = None
         self._connected = asyncio.Event()
-        self._no_producer = "Kafka was not reached yet: ask again in a moment"
+        self._no_producer = (
+            f"Kafka at {settings.kafka} was not reached yet; is it up? TALLY_KAFKA sets its address"
+        )
 
     def edge_age_s(self, asked_s: float) -> int:
         """For how long an edge may keep an answer whose question began at a moment.

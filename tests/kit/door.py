@@ -12,10 +12,10 @@ START_TIMEOUT_S = 120
 class Door:
     """Its data lives in `folder`; the port is chosen at the first start and kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int = 0) -> None:
         """Nothing is started yet; never blocks."""
         self._folder = folder
-        self._port = 0
+        self._port = port
         self._process: Process | None = None
 
     @property

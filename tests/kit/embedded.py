@@ -19,12 +19,12 @@ class EmbeddedLog:
 
     name = "embedded"
 
-    def __init__(self, folder: Path, *, fsync: str = "second") -> None:
+    def __init__(self, folder: Path, *, fsync: str = "second", port: int = 0) -> None:
         """Nothing is started yet; never blocks."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._fsync = fsync
-        self._port = 0
+        self._port = port
         self._process: Process | None = None
 
     @property
