@@ -8,7 +8,10 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 INTEGRATION = PurePosixPath("tests/integration")
-LONGEST = ("worker", "log-kafka", "worker-kafka", "log", "rollup", "trends")
+LONGEST = (
+    *("builds", "worker", "worker-kafka", "web", "producer", "planning-kafka", "log-kafka", "log"),
+    *("planning", "rollup", "trends"),
+)
 """These begin, so that in the end no process is left alone with one of them."""
 
 
