@@ -17,7 +17,8 @@ SESSION_HEADER = "Tally-Session"
 """Of answers and requests: the last places in the log that a client has seen counted. Sent back, no
 answer is older than what it has seen."""
 
-_AGES = frozenset({"staleness_ms", "as_of"})
+_AGES = frozenset({"staleness_ms", "as_of", "since"})
+"""What moves with the clock alone: also the beginning of a sliding time."""
 
 
 def answered(
