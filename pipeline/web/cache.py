@@ -74,7 +74,7 @@ class Cache(Generic[Key, Value]):
         self._on_warmed = on_warmed
         # In the order in which they were last read.
         self._kept: OrderedDict[Key, Kept[Value]] = OrderedDict()
-        self._loading: dict[Key, asyncio.Task[Value]] = {}
+        self._loading: dict[Key, tuple[asyncio.Task[Value], float]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -119,6 +119,11 @@ class Cache(Generic[Key, Value]):
             self._kept.move_to_end(key)
         return value
 
+    def loading_s(self, key: Key) -> float:
+        """For how long the value is being loaded; 0 if it is not. Never blocks."""
+        found = self._loading.get(key)
+        return 0.0 if found is None else self._clock.monotonic_s() - found[1]
+
     async def keep_warm(self) -> None:
         """Load hot values again, for ever, each before it is too old."""
         while True:
@@ -144,12 +149,12 @@ class Cache(Generic[Key, Value]):
         return hot
 
     async def _loaded(self, key: Key) -> Value:
-        task = self._loading.get(key)
-        if task is None:
-            task = self._loading[key] = asyncio.create_task(self._load(key))
+        if key not in self._loading:
+            task = asyncio.create_task(self._load(key))
             # Retrieved, so that an error nobody waits for any more is not complained about.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(task)
+            self._loading[key] = task, self._clock.monotonic_s()
+        return await asyncio.shield(self._loading[key][0])
 
     async def _load(self, key: Key) -> Value:
         try:

@@ -39,8 +39,16 @@ LOAD_S_MAX = 1.0
 """How long a cached read waits for the cache before it asks for the exact sum, and then again for
 that, before it takes what was known last."""
 
+PATIENCE_S = 0.1
+"""The same where something is known, though it is too old, from when on the cache asks anew. So a
+slow ClickHouse makes answers older, and says so, instead of making everybody wait."""
+
 LATE_S_MAX = 60.0
 """How old a kept answer may be that is given while ClickHouse is away, said to be incomplete."""
+
+
+_AWAY = "ClickHouse does not answer"
+_SLOW = "ClickHouse is slow"
 
 
 class Asked(NamedTuple):
@@ -117,11 +125,22 @@ class Counting:
         self._meter.add(metric.READS_CACHED())
         if seen:
             return await self._cached_since(asked, seen)
-        try:
-            async with asyncio.timeout(LOAD_S_MAX):
-                found = await self.cache.get(asked)
-        except (TryAgainError, TimeoutError):
-            return await self._fallback(asked)
+        found = self.cache.kept(asked)
+        if found is not None:
+            self._on_cache_read(hit=True)
+        else:
+            known = self.cache.kept(asked, LATE_S_MAX)
+            patience_s = LOAD_S_MAX if known is None else PATIENCE_S - self.cache.loading_s(asked)
+            try:
+                async with asyncio.timeout(max(0.0, patience_s)):
+                    found = await self.cache.get(asked)
+            except TimeoutError:
+                if known is None:
+                    return await self._fallback(asked)
+                self._meter.add(metric.READS_FALLBACK())
+                return self._late(known, _SLOW)
+            except TryAgainError:
+                return await self._fallback(asked)
         if self._is_too_old(found):
             return await self._fallback(asked)
         return self._told(self._aged(found, "cached"))
@@ -181,9 +200,13 @@ class Counting:
         except (TryAgainError, TimeoutError):
             if known is None:
                 raise
+        return self._late(known, _AWAY)
+
+    def _late(self, known: Counted, why: str) -> Counted:
+        """What was known last, which is older than a cached answer should be."""
         late = self._aged(known, known.answer.mode)
-        remark = "ClickHouse does not answer: this is what was known last"
-        answer = replace(late.answer, complete=False, remarks=[*late.answer.remarks, remark])
+        remarks = [*late.answer.remarks, f"{why}: this is what was known last"]
+        answer = replace(late.answer, complete=False, remarks=remarks)
         return self._told(replace(late, answer=answer))
 
     def _told(self, found: Counted) -> Counted:

@@ -80,7 +80,7 @@ READS_CACHED = Counter(
 READS_FALLBACK = Counter(
     "tally_reads_fallback_total",
     Unlabelled,
-    "Cached reads answered by the exact sum, since cache or rollup was not usable.",
+    "Cached reads that cache or rollup could not answer as they should: by the exact sum, or late.",
 )
 CACHE_LOOKUPS = Counter(
     "tally_web_cache_lookups_total",

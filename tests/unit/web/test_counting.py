@@ -97,6 +97,13 @@ async def test_a_clickhouse_that_hangs_holds_no_cached_read_up_for_long(
     world.open.clear()
     late = await asyncio.wait_for(counting.cached(LIKES, {}), 5)
     assert (late.answer.total, late.answer.complete) == (3, False)
+    assert late.answer.remarks == ["ClickHouse is slow: this is what was known last"]
+    # Those who come while it is still being asked do not wait at all.
+    world.clock.advance(1)
+    reading = asyncio.create_task(counting.cached(LIKES, {}))
+    await settled()
+    assert reading.done()
+    assert reading.result().answer.remarks == late.answer.remarks
     world.open.set()
     await settled()
     # The question that took too long is answered to whoever comes next.
