@@ -24,6 +24,7 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "clickhouse": "http://127.0.0.1:18123",
         "web": "127.0.0.1:8321",
         "metrics": None,
+        "cache_age_s": 2.0,
         "replica": "main",
         "config": None,
         "build": 0,
