@@ -19,13 +19,11 @@ ids = { horizon = "1d" }
 lateness = "2h"
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from pipeline.errors import OperatorError
 from schemas.rules import (
     IDS_PER_PARTITION,
     Distinct,
@@ -36,7 +34,8 @@ from schemas.rules import (
     Sketch,
     Trends,
 )
-from schemas.toml_places import line_of, nearest, place_in, syntax_reason
+from schemas.toml_files import mistake, read_document, read_text
+from schemas.toml_places import nearest, place_in
 
 _FAMILY_MAX_BYTES = 255
 _AVAILABLE_KINDS = frozenset({"exact", "sketched"})
@@ -68,26 +67,16 @@ def load_families(path: Path | None) -> Families:
     """
     if path is None:
         return Families()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise OperatorError(f"{path}: cannot be read: {reason}") from None
-    return parse_families(text, str(path))
+    return parse_families(read_text(path), str(path))
 
 
 def parse_families(text: str, file: str = "tally.toml") -> Families:
     """The rules in a TOML text. Raises OperatorError naming `file`, the line and the field."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise OperatorError(syntax_reason(file, text, str(error))) from None
+    document = read_document(text, file)
     problem = _first_problem(document)
     if problem is None:
         return Families.model_validate(_merged(document))
-    place, reason = problem
-    where = f"{file}:{line_of(text, place)}"
-    raise OperatorError(f"{where}: {'.'.join(place)}: {reason}")
+    raise mistake(text, file, *problem)
 
 
 def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -10,16 +10,15 @@ expires = "2027-01-31T00:00:00Z"
 """
 
 import re
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipeline.errors import OperatorError
 from schemas.times import parse_rfc3339_ms
-from schemas.toml_places import line_of, nearest, place_in, syntax_reason
+from schemas.toml_files import mistake, read_document, read_text
+from schemas.toml_places import nearest, place_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
@@ -91,27 +90,16 @@ def is_token_name(name: str) -> bool:
 
 def load_tokens(path: Path) -> TokensTable:
     """Reads the disk. Raises OperatorError with file, line and field."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise OperatorError(
-            f"{path}: cannot be read: {reason}; `tally token add` makes one"
-        ) from None
-    return parse_tokens(text, str(path))
+    return parse_tokens(read_text(path, "; `tally token add` makes one"), str(path))
 
 
 def parse_tokens(text: str, file: str = "tokens.toml") -> TokensTable:
     """The tokens in a TOML text. Raises OperatorError naming `file`, the line and the field."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise OperatorError(syntax_reason(file, text, str(error))) from None
+    document = read_document(text, file)
     problem = _first_problem(document)
     if problem is None:
         return TokensTable.model_validate(document)
-    place, reason = problem
-    raise OperatorError(f"{file}:{line_of(text, place)}: {'.'.join(place)}: {reason}")
+    raise mistake(text, file, *problem)
 
 
 def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -45,7 +45,6 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "jwt_audience": None,
         "jwt_issuer": None,
         "rate_max": 0.0,
-        "cache_age_s": 2.0,
     }
 
 

@@ -1,0 +1,30 @@
+"""TOML files that people write: read, with mistakes told by file, line and field."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import OperatorError
+from schemas.toml_places import line_of, syntax_reason
+
+
+def read_text(path: Path, advice: str = "") -> str:
+    """Reads the disk. Raises OperatorError, which ends with the advice, if there is some."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise OperatorError(f"{path}: cannot be read: {reason}{advice}") from None
+
+
+def read_document(text: str, file: str) -> dict[str, Any]:
+    """The document in a text. Raises OperatorError naming `file` and the line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(syntax_reason(file, text, str(error))) from None
+
+
+def mistake(text: str, file: str, place: tuple[str, ...], reason: str) -> OperatorError:
+    """What is wrong at a place of the document. Pure."""
+    return OperatorError(f"{file}:{line_of(text, place)}: {'.'.join(place)}: {reason}")
