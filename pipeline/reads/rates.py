@@ -17,6 +17,7 @@ MINUTE_MS = 60_000
 MINUTES = 60
 
 RATE_OVER_S = 15.0
+RATE_OVER_S_MIN = 5.0
 """The rate is that of so long ago until now: flushes come about every second, but not evenly."""
 
 # Rows of one slot merge by max; each shard has the number of its own, and replicas the same.
@@ -45,13 +46,17 @@ class RateMeter:
     _seen: deque[tuple[float, Mapping[int, int]]] = field(default_factory=deque)
 
     def look(self, now_s: float, minutes: Mapping[int, int]) -> float | None:
-        """How many were counted each second of late; None at the first look."""
+        """How many were counted each second of late; before that is known, in the last minute.
+
+        None where no minute is over either.
+        """
         self._seen.append((now_s, dict(minutes)))
         while len(self._seen) > 2 and now_s - self._seen[1][0] >= RATE_OVER_S:
             self._seen.popleft()
         then_s, before = self._seen[0]
-        if now_s <= then_s:
-            return None
+        if now_s - then_s < RATE_OVER_S_MIN:
+            over = sorted(minutes)[-2:-1]
+            return minutes[over[0]] * 1000 / MINUTE_MS if over else None
         # Minutes that are no longer looked at were over, and had nothing more to come.
         more = sum(max(0, counted - before.get(at, 0)) for at, counted in minutes.items())
         return more / (now_s - then_s)

@@ -61,7 +61,7 @@ class FamilyView:
     def _slowly(self, reads: Reads, counters: list[str]) -> dict[str, Any]:
         region = None if self._region == ALL_REGIONS else self._region
         minutes = recent_minutes(reads, counters, HOUR_MINUTES + MOVED_MINUTES, region)
-        question = trends.Question(self._family, TOP_K, self._region)
+        question = trends.Question(self._family, TOP_K, self._region, kinds=("rising", "new"))
         return {
             "before": ranks_before(minutes, MOVED_MINUTES),
             "minutes": {name: one[MOVED_MINUTES:] for name, one in minutes.items()},

@@ -21,7 +21,7 @@ export function chart() {
   const plot = h("div", { class: "plot", role: "slider", tabindex: "0", "aria-label": "Windows", "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "loading" }, svg);
   const readout = h("p", { class: "readout" });
   const tool = (name, text, act) => h("button", { type: "button", class: "quiet", "aria-label": name, click: act }, text);
-  const reset = tool("Show all windows", "Reset", () => zoomTo(null));
+  const reset = tool("Reset zoom", "Reset", () => zoomTo(null));
   const tools = h("div", { class: "tools" }, tool("Zoom in", "+", () => zoomBy(0.5)), tool("Zoom out", "−", () => zoomBy(2)), reset);
   const hint = h("p", { class: "hint" }, "Drag to zoom. With the keyboard: arrows move, + and − zoom, 0 shows all.");
   const body = h("tbody");

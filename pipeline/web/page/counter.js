@@ -50,7 +50,7 @@ export async function counter(place, context) {
         if (found) uniques.update(found.uniques, found.low === found.high ? "exactly" : `${whole(found.low)} to ${whole(found.high)}, with 95 % confidence`);
         else uniques.update(null, "members of this family are not counted");
         const { adjustments } = document.explanation;
-        adjusted.update(adjustments.by, adjustments.count === 1 ? "by 1 adjustment" : `by ${whole(adjustments.count)} adjustments`, signed);
+        adjusted.update(adjustments.by, adjustments.count ? `${whole(adjustments.count)} ${adjustments.count === 1 ? "adjustment" : "adjustments"}` : "no adjustments", signed);
         regions.update(document.regions);
         regions.choose(document.regions.map((one) => one.region), region);
         shards.update(document.explanation.shards);
@@ -116,7 +116,7 @@ function regionTable(name) {
 
 function shardTable() {
   const { element: box, body } = table("What each shard saw", [
-    { name: "Shard", number: true }, { name: "Added", number: true }, { name: "Taken", number: true }, { name: "Skipped twice", number: true }, { name: "Through", number: true },
+    { name: "Shard" }, { name: "Added", number: true }, { name: "Taken", number: true }, { name: "Duplicates", number: true }, { name: "Through", number: true },
   ]);
   const empty = note("loading", "Loading shards …");
   box.hidden = true;
@@ -126,7 +126,7 @@ function shardTable() {
     empty.className = "note note-empty";
     say(empty, "No shard has counted it.");
     keyed(body, found, (one) => `${one.shard} ${one.replica}`, () => {
-      const cells = [h("th", { scope: "row", class: "number" }), ...Array.from({ length: 4 }, () => h("td", { class: "number" }))];
+      const cells = [h("th", { scope: "row" }), ...Array.from({ length: 4 }, () => h("td", { class: "number" }))];
       return {
         element: h("tr", null, cells),
         update: (one) => [one.shard, one.p, one.n, one.duplicates, one.flushed_through].forEach((value, index) => say(cells[index], whole(value))),

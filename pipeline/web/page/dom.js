@@ -59,7 +59,8 @@ export function card(title, ...children) {
 export function table(caption, columns) {
   const body = h("tbody");
   const head = columns.map((column) =>
-    h("th", { scope: "col", class: column.number ? "number" : column.class }, column.name),
+    h("th", { scope: "col", class: [column.number && "number", column.class].filter(Boolean).join(" ") || null },
+      column.unseen ? h("span", { class: "unseen" }, column.name) : column.name),
   );
   const element = h(
     "div",
@@ -67,6 +68,22 @@ export function table(caption, columns) {
     h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, head)), body),
   );
   return { element, body };
+}
+
+/** A link to a counter, its family soft, so that keys are easy to compare. */
+export function counterName() {
+  const family = h("span", { class: "family" });
+  const key = h("span");
+  const element = h("a", null, family, key);
+  return {
+    element,
+    update(counter, href) {
+      const colon = counter.indexOf(":") + 1;
+      say(family, counter.slice(0, colon));
+      say(key, counter.slice(colon));
+      if (element.getAttribute("href") !== href) element.setAttribute("href", href);
+    },
+  };
 }
 
 /** What a part shows while there is nothing in it: loading, empty, or wrong. */

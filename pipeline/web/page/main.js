@@ -99,10 +99,12 @@ function tell({ state, since, text, age }) {
     "signed-out": "Signed out",
     stale: "Stale",
     trouble: "Trouble",
-    live: age === undefined || age === null ? "Live" : `Live, ${duration(Math.max(100, Math.round(age / 100) * 100))} old`,
+    live: "Live",
   };
   part("pulse").dataset.state = state;
   say(part("pulse-text"), words[state]);
+  const isKnown = state === "live" && age !== undefined && age !== null;
+  say(part("pulse-age"), isKnown ? `${duration(Math.max(100, Math.round(age / 100) * 100))} old` : "");
   const banner = part("banner");
   banner.hidden = state !== "stale" && state !== "trouble";
   banner.dataset.state = state;

@@ -35,7 +35,7 @@ export async function operator(_, context) {
         shards.update(status.shards);
         plan.update(document.plan);
         letters.update(document.dead_letters);
-        builds.update(document.builds);
+        builds.update(document.builds, status.shards.reduce((sum, one) => sum + one.log_end, 0));
       },
     },
   };
@@ -70,7 +70,7 @@ function tile(label) {
 function shardTable() {
   const names = ["Lag", "Behind", "Flushed", "Checkpoint", "Freshness p99", "Rules"];
   const { element: box, body } = table("Shards: how far each is, and how long ago it was flushed", [
-    { name: "Partition", number: true }, ...names.map((name) => ({ name, number: true })),
+    { name: "Partition" }, ...names.map((name) => ({ name, number: true })),
   ]);
   const empty = note("loading", "Loading shards …");
   box.hidden = true;
@@ -80,7 +80,7 @@ function shardTable() {
     empty.className = "note note-empty";
     say(empty, "There is no log yet: start a worker.");
     keyed(body, found, (one) => one.shard, () => {
-      const cells = [h("th", { scope: "row", class: "number" }), ...names.map(() => h("td", { class: "number" }))];
+      const cells = [h("th", { scope: "row" }), ...names.map(() => h("td", { class: "number" }))];
       return {
         element: h("tr", null, cells),
         update(one) {
@@ -122,15 +122,15 @@ function planTable() {
 
 function buildTable() {
   const { element: box, body } = table("Countings of the log", [
-    { name: "Build", number: true }, { name: "State" }, { name: "Behind", number: true }, { name: "Left", number: true }, { name: "Size", number: true },
+    { name: "Build" }, { name: "State" }, { name: "Behind", number: true }, { name: "Left", number: true }, { name: "Size", number: true },
   ]);
   const empty = note("loading", "Loading builds …");
   box.hidden = true;
-  function update(found) {
+  function update(found, records) {
     box.hidden = !found.length;
     empty.hidden = found.length > 0;
     keyed(body, found, (one) => one.build, () => {
-      const cells = [h("th", { scope: "row", class: "number" }), h("td"), ...Array.from({ length: 3 }, () => h("td", { class: "number" }))];
+      const cells = [h("th", { scope: "row" }), h("td"), ...Array.from({ length: 3 }, () => h("td", { class: "number" }))];
       const [chip, bar] = [h("span", { class: "chip" }), h("progress", { max: 1 })];
       cells[1].append(chip, bar);
       return {
@@ -141,8 +141,8 @@ function buildTable() {
           chip.className = `chip chip-${one.state}`;
           const replays = one.state === "replaying";
           bar.hidden = !replays;
-          const share = one.rows ? one.rows / (one.rows + one.behind) : 0;
-          bar.value = replays ? share : 1;
+          // Of the log's records, so many are in it.
+          bar.value = records ? Math.max(0, 1 - one.behind / records) : 1;
           bar.setAttribute("aria-label", `replay of build ${one.build}`);
           say(cells[2], whole(one.behind));
           say(cells[3], one.left_s === null ? "–" : one.behind ? duration(one.left_s * 1000) : "caught up");

@@ -1,7 +1,7 @@
 // Who leads, who trends, who came and went; and how much is counted in all.
 
-import { card, h, keyed, note, say, table } from "./dom.js";
-import { minute, perSecond, regionName, short, whole } from "./format.js";
+import { card, counterName, h, keyed, note, say, table } from "./dom.js";
+import { minute, perSecond, regionName, sentences, short, whole } from "./format.js";
 import { counterLink, overviewLink } from "./links.js";
 import { sparkline } from "./sparkline.js";
 import { ask } from "./stream.js";
@@ -101,7 +101,7 @@ function chooser(families, family, region) {
 
 function top() {
   const { element: box, body } = table("The greatest counters of the last hour", [
-    { name: "Rank", number: true, class: "rank" }, { name: "Change", class: "move" }, { name: "Counter" }, { name: "Last hour", class: "spark-cell" }, { name: "Count", number: true },
+    { name: "Rank", number: true, class: "rank", unseen: true }, { name: "Change in five minutes", class: "move", unseen: true }, { name: "Counter" }, { name: "Last hour", class: "spark-cell" }, { name: "Count", number: true },
   ]);
   const empty = note("loading", "Loading the ranking …");
   const element = card("Top, last hour", empty, box);
@@ -111,7 +111,7 @@ function top() {
     box.hidden = !rows.length;
     empty.hidden = rows.length > 0;
     empty.className = "note note-empty";
-    say(empty, document.remarks?.join("; ") ?? "Nothing was counted here in the last hour.");
+    say(empty, sentences(document.remarks ?? ["nothing was counted here in the last hour"]));
     keyed(body, rows, (one) => one.counter, topRow);
   }
   return { element, update };
@@ -120,17 +120,16 @@ function top() {
 function topRow() {
   const rank = h("td", { class: "number rank" });
   const move = h("td", { class: "move" });
-  const link = h("a");
+  const link = counterName();
   const spark = sparkline();
   const count = h("data");
-  const element = h("tr", null, rank, move, h("th", { scope: "row", class: "name" }, link), h("td", { class: "spark-cell" }, spark.element), h("td", { class: "number" }, count));
+  const element = h("tr", null, rank, move, h("th", { scope: "row", class: "name" }, link.element), h("td", { class: "spark-cell" }, spark.element), h("td", { class: "number" }, count));
   return {
     element,
     update(one) {
       say(rank, String(one.rank));
       showMove(move, one.rank, one.rank_before);
-      say(link, one.counter);
-      link.setAttribute("href", counterLink(one.counter));
+      link.update(one.counter, counterLink(one.counter));
       if (one.minutes) spark.update(one.minutes);
       count.value = String(one.count);
       say(count, (one.error ? "≈ " : "") + whole(one.count));
@@ -152,7 +151,7 @@ function showMove(cell, rank, before) {
 
 function trending() {
   const { element: box, body } = table("What trends, by the last minute that is over", [
-    { name: "Counter" }, { name: "Kind" }, { name: "Seen", number: true }, { name: "Expected", number: true }, { name: "Since", number: true },
+    { name: "Counter" }, { name: "Kind" }, { name: "Seen", number: true }, { name: "Expected", number: true }, { name: "Since", number: true, class: "roomy" },
   ]);
   const empty = note("loading", "Loading trends …");
   const when = h("p", { class: "hint" });
@@ -161,26 +160,25 @@ function trending() {
   function update(document) {
     const rows = (document?.trending ?? []).slice(0, SHOWN);
     box.hidden = !rows.length;
-    const remarks = document?.remarks?.join("; ") ?? "";
+    const remarks = sentences(document?.remarks ?? []);
     empty.hidden = !remarks;
     empty.className = "note note-empty";
     say(empty, remarks);
-    say(when, document?.window ? `By the minute ${minute(Date.parse(document.window))}` : "");
+    say(when, document?.window ? `By the minute ${minute(Date.parse(document.window))}, the last that is over and scored` : "");
     keyed(body, rows, (one) => one.counter, trendRow);
   }
   return { element, update };
 }
 
 function trendRow() {
-  const link = h("a");
+  const link = counterName();
   const kind = h("span", { class: "chip" });
-  const [seen, expected, since] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number" })];
-  const element = h("tr", null, h("th", { scope: "row", class: "name" }, link), h("td", null, kind), seen, expected, since);
+  const [seen, expected, since] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number roomy" })];
+  const element = h("tr", null, h("th", { scope: "row", class: "name" }, link.element), h("td", null, kind), seen, expected, since);
   return {
     element,
     update(one) {
-      say(link, one.counter);
-      link.setAttribute("href", counterLink(one.counter));
+      link.update(one.counter, counterLink(one.counter));
       kind.className = `chip chip-${one.kind}`;
       say(kind, one.kind);
       say(seen, whole(one.observed));
