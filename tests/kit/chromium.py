@@ -19,7 +19,8 @@ from tests.kit.processes import wait_until
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
 NARROWEST = (360, 740)
-SHOWN_TIMEOUT_S = 20
+SHOWN_TIMEOUT_S = 40
+LOAD_TIMEOUT_S = 60
 
 _OPTIONS = (
     "--headless=new",
@@ -119,7 +120,7 @@ def chromium() -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, Service(str(shutil.which("chromedriver"))))
     try:
-        driver.set_page_load_timeout(SHOWN_TIMEOUT_S)
+        driver.set_page_load_timeout(LOAD_TIMEOUT_S)
         yield Browser(driver)
     finally:
         driver.quit()

@@ -25,11 +25,11 @@ HOSTILE = [
     "likes:<script>alert(1)</script>",
     'likes:"><img src=x onerror="window.hurt = 1">',
 ]
-LIKES: list[dict[str, object]] = [
-    *({"counter": "likes:post-1", "region": "eu", "member": f"m{n}"} for n in range(30)),
-    *({"counter": "likes:post-1", "region": "us"} for _ in range(12)),
-    *({"counter": "likes:post-2", "delta": 7} for _ in range(3)),
-    *({"counter": name, "delta": 5, "region": '<b onclick="x">'} for name in HOSTILE),
+LIKES: list[Mapping[str, object]] = [
+    *[{"counter": "likes:post-1", "region": "eu", "member": f"m{n}"} for n in range(30)],
+    *[{"counter": "likes:post-1", "region": "us"}] * 12,
+    *[{"counter": "likes:post-2", "delta": 7}] * 3,
+    *[{"counter": name, "delta": 5, "region": '<b onclick="x">'} for name in HOSTILE],
 ]
 
 
