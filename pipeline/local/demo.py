@@ -68,7 +68,8 @@ class Scene:
         where = "" if clickhouse == DEFAULT_CLICKHOUSE else f"TALLY_CLICKHOUSE={clickhouse} "
         query = f"SELECT * FROM tally.counts_1m WHERE counter = '{first}' ORDER BY window"  # noqa: S608 - shown, not run
         hints = (
-            f"\nKafka {kafka} · ClickHouse {clickhouse} · Ctrl-C stops\n"
+            f"\nDashboard http://{self.environment['TALLY_WEB']} · Kafka {kafka} · "
+            f"ClickHouse {clickhouse} · Ctrl-C stops\n"
             "In another terminal:\n"
             f"  {where}.venv/bin/tally count '{first}' --by 1m --last 10m\n"
             f'  curl {clickhouse} -d "{query}"'

@@ -294,7 +294,8 @@ def next_steps(data: Path, addresses: Addresses) -> str:
     return f"""
 Kafka       {kafka}
 ClickHouse  {clickhouse}
-Web         http://{web} (its description: http://{web}/docs)
+Dashboard   http://{web}
+Web API     http://{web}/api/v1 (its description: http://{web}/docs)
 Data        {data}
 
 In another terminal:{ask if addresses.token else ""}

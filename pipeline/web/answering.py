@@ -59,7 +59,7 @@ def kept_by(request: Request, max_age_s: int = 0) -> dict[str, str]:
     """
     whose = "private" if request.app.state.services.access is not None else "public"
     kept = f"{whose}, max-age={max_age_s}" if max_age_s > 0 else f"{whose}, no-cache"
-    return {"Cache-Control": kept, "Vary": f"Accept, Authorization, {SESSION_HEADER}"}
+    return {"Cache-Control": kept, "Vary": f"Accept, Authorization, Cookie, {SESSION_HEADER}"}
 
 
 def _has(header: str | None, tag: str) -> bool:

@@ -7,7 +7,7 @@ request
               ├▶ totals: cached, exact, live                     counting.py, cache.py
               ├▶ windows, uniques, top, trending                 asking.py, pipeline/reads/
               ├▶ increments: checked, sent, a receipt            timely.py, pipeline/producer/
-              └▶ events: views that many follow                  hub.py
+              └▶ events: views that many follow                  hub.py, *_view.py
           └▶ answer: JSON, CSV, Parquet, or one line of error    answering.py, problems.py
 """
 
@@ -24,9 +24,13 @@ from pipeline.web import (
     documents,
     route_counters,
     route_events,
+    route_explain,
     route_families,
     route_increments,
     route_operations,
+    route_operator,
+    route_page,
+    route_session,
 )
 from pipeline.web.around import Around
 from pipeline.web.callers import SHOWN_IN_DOCS
@@ -77,10 +81,15 @@ def build_app(services: Services) -> FastAPI:
     app.state.services = services
     app.add_middleware(Around, meter=services.metrics, clock=services.clock)
     tell_problems(app)
+    # These end with a word that the route of totals would take for a part of the counter.
+    app.include_router(route_explain.router)
     # Reads of totals come first, because most requests are these, and each router costs a look.
     app.include_router(route_counters.router)
     app.include_router(route_increments.router)
     app.include_router(route_families.router)
     app.include_router(route_events.router)
     app.include_router(route_operations.router)
+    app.include_router(route_operator.router)
+    app.include_router(route_session.router)
+    app.include_router(route_page.router)
     return app

@@ -9,6 +9,7 @@ from fastapi.security import HTTPBearer
 from starlette.requests import Request
 
 from pipeline.access.grant import ALL, Grant, Rights
+from pipeline.web.cookie import token_of_cookie
 from pipeline.web.sites import check_site
 
 EVERYBODY = Grant("everybody", Rights(admin=frozenset({ALL})))
@@ -28,7 +29,8 @@ async def caller(request: Request) -> Grant:
         check_site(request.headers)
         return EVERYBODY
     header = request.headers.get("authorization", "")
-    token = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else None
+    has_header = header.lower().startswith(_SCHEME)
+    token = header[len(_SCHEME) :].strip() if has_header else token_of_cookie(request)
     found: Grant = services.access.grant_of(token)
     return found
 

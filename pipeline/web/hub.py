@@ -38,7 +38,9 @@ FOLLOWERS_MAX = 5_000
 class View(NamedTuple):
     """What is looked at. Equal views show the same, so that they are asked for once."""
 
-    kind: Literal["counter", "top", "trending"]
+    kind: Literal[
+        "beat", "counter", "detail", "family", "operator", "rate", "top", "trending", "windows"
+    ]
     region: str
     name: str
 

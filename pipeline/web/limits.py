@@ -31,6 +31,10 @@ BULKS_MAX = 16
 take up the memory."""
 
 
+OPERATORS_MAX = 4
+"""How many questions of operators are asked at once that need clients of their own."""
+
+
 class Slots:
     """So many at once. Owned by one event loop."""
 

@@ -6,6 +6,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -15,9 +16,12 @@ from pipeline.reads import trends
 from pipeline.reads.family_windows import Period
 from pipeline.reads.top import ALL_REGIONS, top
 from pipeline.web.callers import Caller, family_of
+from pipeline.web.counter_view import detail_view, windows_view
 from pipeline.web.counting import Asked
+from pipeline.web.family_view import FamilyView
 from pipeline.web.hub import View
-from pipeline.web.questions import Region, checked_counter, checked_family
+from pipeline.web.operator_view import beat_view, operator_view, rate_view
+from pipeline.web.questions import GrainName, Region, checked_counter, checked_family
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -45,12 +49,20 @@ async def events(
     counter: Names = None,
     top: Names = None,
     trending: Names = None,
+    windows: Names = None,
+    by: GrainName = "1m",
+    detail: Names = None,
+    family: Names = None,
+    rate: bool = False,
+    operator: bool = False,
+    beat: bool = False,
 ) -> StreamingResponse:
     """Counters, rankings and trends as they change: `event` is which view, `data` its document.
 
     A view is asked for about once a second, however many follow it, and told when it changes. An
-    event `trouble` says that a view cannot be told now; it goes on by itself. After a quarter of an
-    hour the stream ends, and browsers connect anew: so a token that was revoked is of no more use.
+    event `trouble` says which view cannot be told now, and why; it goes on by itself. `beat` tells
+    each second as of when counts are. After a quarter of an hour the stream ends, and browsers
+    connect anew: so a token that was revoked is of no more use.
     """
     services: Services = request.app.state.services
     where = ALL_REGIONS if region is None else region
@@ -64,8 +76,26 @@ async def events(
     for name in trending or ():
         caller.require("read", checked_family(name))
         views[View("trending", where, name)] = partial(_trending, services, name, where)
-    if not views:
-        raise BadInputError("nothing to follow: give counter, top or trending")
+    for name in windows or ():
+        caller.require("read", family_of(checked_counter(name)))
+        ask = windows_view(services, Asked(name, region), by)
+        views[View("windows", where, f"{by} {name}")] = ask
+    for name in detail or ():
+        caller.require("read", family_of(checked_counter(name)))
+        views[View("detail", where, name)] = detail_view(services, Asked(name, region))
+    for name in family or ():
+        caller.require("read", checked_family(name))
+        views[View("family", where, name)] = FamilyView(services, name, where)
+    if rate:
+        caller.require_all("read")
+        views[View("rate", ALL_REGIONS, "")] = rate_view(services)
+    if operator:
+        caller.require_all("read")
+        views[View("operator", ALL_REGIONS, "")] = operator_view(services)
+    if not views and not beat:
+        raise BadInputError("nothing to follow: give counter, top, trending or family")
+    if beat:
+        views[View("beat", ALL_REGIONS, "")] = beat_view(services)
     services.hub.check_room(views)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     told = _stream(services.hub.follow(views), services.clock)
@@ -84,8 +114,11 @@ async def _stream(followed: AsyncGenerator[News | None], clock: Clock) -> AsyncI
 
 def _event(news: News) -> bytes:
     """One event. JSON has no line feeds, so the document is one line."""
-    kind = "trouble" if news.is_error else news.view.kind
-    return b"event: %s\ndata: %s\n\n" % (kind.encode(), news.body)
+    kind, body = news.view.kind, news.body
+    if news.is_error:
+        document = {**msgspec.json.decode(body), "view": kind}
+        return b"event: trouble\ndata: %s\n\n" % msgspec.json.encode(document)
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
 
 
 async def _counter(services: Services, asked: Asked) -> dict[str, Any]:

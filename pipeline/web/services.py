@@ -20,7 +20,7 @@ from pipeline.web.counting import Counting
 from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
 from pipeline.web.hub import Hub
-from pipeline.web.limits import BULKS_MAX, Slots
+from pipeline.web.limits import BULKS_MAX, OPERATORS_MAX, Slots
 from pipeline.web.status import StatusWatch
 from pipeline.web.timely import Timely
 
@@ -72,6 +72,7 @@ class Services:
         self.status = StatusWatch(settings, self.asking, clock)
         self.hub = Hub(self.metrics)
         self.bulk_room = Slots(BULKS_MAX)
+        self.operator_room = Slots(OPERATORS_MAX)
         self._producer: Producer | None = None
         self._connected = asyncio.Event()
         self._no_producer = (

@@ -1,0 +1,211 @@
+// Who leads, who trends, who came and went; and how much is counted in all.
+
+import { card, counterName, h, keyed, note, say, table } from "./dom.js";
+import { minute, perSecond, regionName, sentences, short, whole } from "./format.js";
+import { counterLink, overviewLink } from "./links.js";
+import { sparkline } from "./sparkline.js";
+import { ask } from "./stream.js";
+
+const SHOWN = 10;
+const FAMILIES_AGAIN_MS = 5000;
+
+export async function overview(place, context) {
+  let families = [];
+  const root = h("div", { class: "view" });
+  root.append(h("h1", { tabindex: "-1" }, "Overview"));
+  try {
+    families = (await ask("api/v1/families")).families;
+  } catch (error) {
+    root.append(card("Families", note("error", `Cannot list families: ${error.message}.`)));
+    return { title: "Overview", root, query: "beat=true", on: {}, again: FAMILIES_AGAIN_MS };
+  }
+  if (!families.length) {
+    root.append(
+      card(
+        "Nothing counted yet",
+        note("empty", "As soon as the first event is counted, families appear here. Send one:"),
+        h("pre", null, h("code", { tabindex: "0" }, `echo '{"counter": "likes:post-42"}' | tally produce -`)),
+      ),
+    );
+    return { title: "Overview", root, query: "beat=true", on: {}, again: FAMILIES_AGAIN_MS };
+  }
+  const family = families.includes(place.family) ? place.family : families[0];
+  const region = place.region ?? "*";
+
+  const rate = rateCard();
+  const choose = chooser(families, family, region);
+  const leaders = top(context);
+  const trends = trending();
+  const feed = moves(context);
+  if (context.session.reads_all) root.append(rate.element);
+  root.append(choose.element, h("div", { class: "pair" }, leaders.element, h("div", { class: "stack" }, trends.element, feed.element)));
+
+  const query = new URLSearchParams({ family, region, beat: "true" });
+  if (context.session.reads_all) query.set("rate", "true");
+  return {
+    title: family,
+    root,
+    query: query.toString(),
+    on: {
+      rate: rate.update,
+      family(document) {
+        choose.update(document.regions);
+        leaders.update(document);
+        trends.update(document.trending);
+        feed.update(document.moves);
+        context.known(document.top.map((one) => one.counter));
+      },
+    },
+  };
+}
+
+function rateCard() {
+  const value = h("data", { class: "hero-number", id: "total-rate", value: "" }, "–");
+  const spark = sparkline();
+  const most = h("p", { class: "hint" });
+  spark.element.classList.add("spark-wide");
+  const element = h(
+    "section",
+    { class: "card hero", "aria-labelledby": "rate-title" },
+    h("div", null, h("h2", { id: "rate-title", class: "label" }, "Counted, all families"), h("p", { class: "hero-line" }, value, " ", h("span", { class: "unit" }, "increments a second"))),
+    h("div", { class: "hero-chart" }, spark.element, most),
+  );
+  return {
+    element,
+    update(document) {
+      value.value = String(document.per_second ?? "");
+      say(value, perSecond(document.per_second));
+      // The minute that is not over would look like a fall.
+      const over = document.minutes.slice(0, -1).map((one) => one.counted);
+      spark.update(over);
+      say(most, over.length ? `by minute, ${short(Math.max(...over))} at most in the last hour` : "the first minute is not over yet");
+    },
+  };
+}
+
+function chooser(families, family, region) {
+  const families_ = h("select", { id: "family" }, families.map((name) => h("option", { value: name, selected: name === family }, name)));
+  const regions = h("select", { id: "region" }, h("option", { value: "*" }, regionName("*")));
+  const go = () => (location.hash = overviewLink(families_.value, regions.value));
+  families_.addEventListener("change", go);
+  regions.addEventListener("change", go);
+  const element = h("div", { class: "choose" }, h("label", { for: "family" }, "Family"), families_, h("label", { for: "region" }, "Region"), regions);
+  function update(found) {
+    const names = ["*", ...new Set([...found, ...(region === "*" ? [] : [region])])];
+    if (names.join("\n") === [...regions.options].map((one) => one.value).join("\n")) return;
+    regions.replaceChildren(...names.map((name) => h("option", { value: name, selected: name === region }, regionName(name))));
+  }
+  update([]);
+  return { element, update };
+}
+
+function top() {
+  const { element: box, body } = table("The greatest counters of the last hour", [
+    { name: "Rank", number: true, class: "rank", unseen: true }, { name: "Change in five minutes", class: "move", unseen: true }, { name: "Counter" }, { name: "Last hour", class: "spark-cell" }, { name: "Count", number: true },
+  ]);
+  const empty = note("loading", "Loading the ranking …");
+  const element = card("Top, last hour", empty, box);
+  box.hidden = true;
+  function update(document) {
+    const rows = document.top.slice(0, SHOWN);
+    box.hidden = !rows.length;
+    empty.hidden = rows.length > 0;
+    empty.className = "note note-empty";
+    say(empty, sentences(document.remarks ?? ["nothing was counted here in the last hour"]));
+    keyed(body, rows, (one) => one.counter, topRow);
+  }
+  return { element, update };
+}
+
+function topRow() {
+  const rank = h("td", { class: "number rank" });
+  const move = h("td", { class: "move" });
+  const link = counterName();
+  const spark = sparkline();
+  const count = h("data");
+  const element = h("tr", null, rank, move, h("th", { scope: "row", class: "name" }, link.element), h("td", { class: "spark-cell" }, spark.element), h("td", { class: "number" }, count));
+  return {
+    element,
+    update(one) {
+      say(rank, String(one.rank));
+      showMove(move, one.rank, one.rank_before);
+      link.update(one.counter, counterLink(one.counter));
+      if (one.minutes) spark.update(one.minutes);
+      count.value = String(one.count);
+      say(count, (one.error ? "≈ " : "") + whole(one.count));
+    },
+  };
+}
+
+function showMove(cell, rank, before) {
+  if (before === undefined) before = null;
+  const up = before === null ? 0 : before - rank;
+  const [text, kind, said] = before === null ? ["new", "new", "new in the last five minutes"]
+    : up > 0 ? [`▲ ${up}`, "up", `up ${up} in five minutes`]
+    : up < 0 ? [`▼ ${-up}`, "down", `down ${-up} in five minutes`]
+    : ["–", "same", "the same place as five minutes ago"];
+  if (cell.dataset.said === said) return;
+  cell.dataset.said = said;
+  cell.replaceChildren(h("span", { class: `move-${kind}`, "aria-hidden": "true" }, text), h("span", { class: "unseen" }, said));
+}
+
+function trending() {
+  const { element: box, body } = table("What trends, by the last minute that is over", [
+    { name: "Counter" }, { name: "Kind" }, { name: "Seen", number: true }, { name: "Expected", number: true }, { name: "Since", number: true, class: "roomy" },
+  ]);
+  const empty = note("loading", "Loading trends …");
+  const when = h("p", { class: "hint" });
+  const element = card("Trending", when, empty, box);
+  box.hidden = true;
+  function update(document) {
+    const rows = (document?.trending ?? []).slice(0, SHOWN);
+    box.hidden = !rows.length;
+    const remarks = sentences(document?.remarks ?? []);
+    empty.hidden = !remarks;
+    empty.className = "note note-empty";
+    say(empty, remarks);
+    say(when, document?.window ? `By the minute ${minute(Date.parse(document.window))}, the last that is over and scored` : "");
+    keyed(body, rows, (one) => one.counter, trendRow);
+  }
+  return { element, update };
+}
+
+function trendRow() {
+  const link = counterName();
+  const kind = h("span", { class: "chip" });
+  const [seen, expected, since] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number roomy" })];
+  const element = h("tr", null, h("th", { scope: "row", class: "name" }, link.element), h("td", null, kind), seen, expected, since);
+  return {
+    element,
+    update(one) {
+      link.update(one.counter, counterLink(one.counter));
+      kind.className = `chip chip-${one.kind}`;
+      say(kind, one.kind);
+      say(seen, whole(one.observed));
+      say(expected, whole(Math.round(one.expected)));
+      say(since, one.entered ? minute(Date.parse(one.entered)) : "–");
+    },
+  };
+}
+
+function moves(context) {
+  const list = h("ol", { class: "feed" });
+  const empty = note("loading", "Loading …");
+  const element = card("Came and went", empty, list);
+  let heard = null;
+  function update(found) {
+    empty.hidden = found.length > 0;
+    empty.className = "note note-empty";
+    say(empty, "Nothing began or ceased to trend in the last hour.");
+    keyed(list, found, (one) => `${one.window} ${one.transition} ${one.counter}`, (one) => ({
+      element: h("li", null,
+        h("time", { datetime: one.window }, minute(Date.parse(one.window))), " ",
+        h("span", { class: `went went-${one.transition}` }, one.transition === "enter" ? "entered" : "left"), " ",
+        h("a", { href: counterLink(one.counter) }, one.counter)),
+    }));
+    const newest = found[0] && `${found[0].counter} ${found[0].transition === "enter" ? "began" : "ceased"} to trend`;
+    if (heard !== null && newest && newest !== heard) context.said(newest);
+    heard = newest ?? "";
+  }
+  return { element, update };
+}
