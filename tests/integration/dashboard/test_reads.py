@@ -12,7 +12,7 @@ from tests.kit.web import Web
 def test_why_regions_and_adjustments_of_a_counter_are_those_of_the_commands(
     tally: RunningTally, web: Web
 ) -> None:
-    tally.run("adjust", "likes:post-3", "--by", "4", "--why", "a test", "--yes")
+    tally.run("adjust", "likes:post-3", "--by", "4", "--why", "a test")
     tally.wait_for("SELECT total FROM tally.totals WHERE counter = 'likes:post-3'", [(4,)])
     path = "/api/v1/counters/likes:post-3"
     explained, expected = (
@@ -42,7 +42,9 @@ def test_operators_read_dead_letters_builds_and_the_plan(tally: RunningTally, we
 
 def test_a_page_that_was_left_holds_no_connection(browser: Browser, web: Web) -> None:
     def followers() -> float:
-        found = re.search(r"^tally_web_sse_clients (\S+)$", web.client.get("/metrics").text, re.M)
+        found = re.search(
+            r"^tally_web_sse_clients (\S+)$", web.client.get("/metrics").text, re.MULTILINE
+        )
         return float(found[1]) if found else 0.0
 
     browser.open(counter_url(web, HOSTILE[0]))
