@@ -11,6 +11,7 @@ import { Stream } from "./stream.js";
 
 const VIEWS = { overview, counter, operator };
 const AGAIN_MS = 3000;
+const HIDDEN_MS = 20_000;
 
 const part = (id) => document.getElementById(id);
 const main = part("main");
@@ -132,6 +133,15 @@ part("sign-out").addEventListener("click", async () => {
   await signOut();
   session = null;
   go({ focus: true });
+});
+// A page that is left, or that nobody looks at for a while, must not hold a connection.
+let hiding = null;
+addEventListener("pagehide", () => current?.stream?.pause());
+addEventListener("pageshow", () => current?.stream?.resume());
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(() => current?.stream?.pause(), HIDDEN_MS);
+  else current?.stream?.resume();
 });
 addEventListener("hashchange", () => go({ focus: true }));
 go();

@@ -20,16 +20,29 @@ export class Stream {
     this.heardMs = null;
     this.beat = null;
     this.troubles = new Map();
-    this.watch = setInterval(() => this.tell(), 500);
     this.tell();
-    this.connect();
+    this.resume();
   }
 
   close() {
+    this.pause();
+    this.closed = true;
+  }
+
+  /** Lets go of the connection, of which browsers allow six to a server, over all their tabs. */
+  pause() {
     clearInterval(this.watch);
     clearTimeout(this.retry);
     this.source?.close();
-    this.closed = true;
+    this.source = null;
+  }
+
+  /** Connects again after a pause. */
+  resume() {
+    if (this.closed || this.source) return;
+    this.heardMs = null;
+    this.watch = setInterval(() => this.tell(), 500);
+    this.connect();
   }
 
   connect() {
