@@ -18,19 +18,71 @@ export function chart() {
   const mark = s("rect", { class: "cursor", visibility: "hidden" });
   const drag = s("rect", { class: "drag", visibility: "hidden" });
   const svg = s("svg", { height: HEIGHT, "aria-hidden": "true", focusable: "false" }, grid, bars, mark, drag);
-  const plot = h("div", { class: "plot", role: "slider", tabindex: "0", "aria-label": "Windows", "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "loading" }, svg);
+  const plot = h(
+    "div",
+    {
+      class: "plot",
+      role: "slider",
+      tabindex: "0",
+      "aria-label": "Windows",
+      "aria-valuemin": 0,
+      "aria-valuemax": 0,
+      "aria-valuenow": 0,
+      "aria-valuetext": "loading",
+    },
+    svg,
+  );
   const readout = h("p", { class: "readout" });
-  const tool = (name, text, act) => h("button", { type: "button", class: "quiet", "aria-label": name, click: act }, text);
+  const tool = (name, text, act) =>
+    h("button", { type: "button", class: "quiet", "aria-label": name, click: act }, text);
   const reset = tool("Reset zoom", "Reset", () => zoomTo(null));
-  const tools = h("div", { class: "tools" }, tool("Zoom in", "+", () => zoomBy(0.5)), tool("Zoom out", "−", () => zoomBy(2)), reset);
-  const hint = h("p", { class: "hint" }, "Drag to zoom. With the keyboard: arrows move, + and − zoom, 0 shows all.");
+  const tools = h(
+    "div",
+    { class: "tools" },
+    tool("Zoom in", "+", () => zoomBy(0.5)),
+    tool("Zoom out", "−", () => zoomBy(2)),
+    reset,
+  );
+  const hint = h(
+    "p",
+    { class: "hint" },
+    "Drag to zoom. With the keyboard: arrows move, + and − zoom, 0 shows all.",
+  );
   const body = h("tbody");
-  const listed = h("details", { class: "as-table" }, h("summary", null, "As a table"),
-    h("div", { class: "table tall", tabindex: "0", role: "region", "aria-label": "Windows as a table" },
-      h("table", null, h("caption", { class: "unseen" }, "Windows, the newest first"),
-        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Window"), h("th", { scope: "col", class: "number" }, "Count"))), body)));
+  const listed = h(
+    "details",
+    { class: "as-table" },
+    h("summary", null, "As a table"),
+    h(
+      "div",
+      { class: "table tall", tabindex: "0", role: "region", "aria-label": "Windows as a table" },
+      h(
+        "table",
+        null,
+        h("caption", { class: "unseen" }, "Windows, the newest first"),
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            h("th", { scope: "col" }, "Window"),
+            h("th", { scope: "col", class: "number" }, "Count"),
+          ),
+        ),
+        body,
+      ),
+    ),
+  );
   listed.addEventListener("toggle", fillTable);
-  const element = h("div", { class: "chart" }, h("div", { class: "chart-head" }, readout, tools), plot, hint, listed);
+  const element = h(
+    "div",
+    { class: "chart" },
+    h("div", { class: "chart-head" }, readout, tools),
+    plot,
+    hint,
+    listed,
+  );
 
   let all = [];
   let by = "1m";
@@ -43,7 +95,10 @@ export function chart() {
     const to = all.findIndex((one) => one.ms >= range[1]);
     return [Math.max(0, from), to < 0 ? all.length : to];
   };
-  const size = () => ({ width: Math.max(200, plot.clientWidth) - PAD.left - PAD.right, height: HEIGHT - PAD.top - PAD.bottom });
+  const size = () => ({
+    width: Math.max(200, plot.clientWidth) - PAD.left - PAD.right,
+    height: HEIGHT - PAD.top - PAD.bottom,
+  });
 
   function zoomTo(indexes) {
     const [from, to] = indexes ?? [0, all.length];
@@ -75,14 +130,25 @@ export function chart() {
     const gap = step > 6 ? 2 : step > 3 ? 1 : 0;
     svg.setAttribute("width", width + PAD.left + PAD.right);
     svg.setAttribute("viewBox", `0 0 ${width + PAD.left + PAD.right} ${HEIGHT}`);
-    bars.setAttribute("d", counts.map((count, index) => {
-      if (!count) return "";
-      const left = (PAD.left + index * step + gap / 2).toFixed(2);
-      return `M${left} ${y(0).toFixed(2)}V${y(count).toFixed(2)}h${(step - gap).toFixed(2)}V${y(0).toFixed(2)}Z`;
-    }).join(""));
+    bars.setAttribute(
+      "d",
+      counts
+        .map((count, index) => {
+          if (!count) return "";
+          const left = (PAD.left + index * step + gap / 2).toFixed(2);
+          return `M${left} ${y(0).toFixed(2)}V${y(count).toFixed(2)}h${(step - gap).toFixed(2)}V${y(0).toFixed(2)}Z`;
+        })
+        .join(""),
+    );
     grid.replaceChildren(
       ...lines.flatMap((value) => [
-        s("line", { x1: PAD.left, x2: PAD.left + width, y1: y(value), y2: y(value), class: value === 0 ? "zero" : null }),
+        s("line", {
+          x1: PAD.left,
+          x2: PAD.left + width,
+          y1: y(value),
+          y2: y(value),
+          class: value === 0 ? "zero" : null,
+        }),
         s("text", { x: PAD.left - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)),
       ]),
       ...timeTicks(windows, width, step),
@@ -90,9 +156,17 @@ export function chart() {
     const at = windows.findIndex((one) => one.ms === cursor);
     const index = at < 0 ? windows.length - 1 : at;
     mark.setAttribute("visibility", at < 0 ? "hidden" : "visible");
-    for (const [name, value] of Object.entries({ x: PAD.left + index * step, y: PAD.top, width: Math.max(1, step), height })) mark.setAttribute(name, Math.max(0, value));
+    for (const [name, value] of Object.entries({
+      x: PAD.left + index * step,
+      y: PAD.top,
+      width: Math.max(1, step),
+      height,
+    }))
+      mark.setAttribute(name, Math.max(0, value));
     const one = windows[index];
-    const text = one ? `${windowName(one.ms, by)}: ${whole(one.count)}${one.low === undefined ? "" : `, between ${whole(one.low)} and ${whole(one.high)}`}` : "No windows";
+    const text = one
+      ? `${windowName(one.ms, by)}: ${whole(one.count)}${one.low === undefined ? "" : `, between ${whole(one.low)} and ${whole(one.high)}`}`
+      : "No windows";
     say(readout, text);
     plot.setAttribute("aria-valuemax", Math.max(0, windows.length - 1));
     plot.setAttribute("aria-valuenow", Math.max(0, index));
@@ -106,7 +180,12 @@ export function chart() {
     const each = Math.max(1, Math.ceil(windows.length / number));
     return windows.flatMap((one, index) => {
       if (index % each || index * step > width - 36) return [];
-      const text = by === "1d" ? day(one.ms).slice(5) : by === "1h" ? `${day(one.ms).slice(5)} ${minute(one.ms)}` : minute(one.ms);
+      const text =
+        by === "1d"
+          ? day(one.ms).slice(5)
+          : by === "1h"
+            ? `${day(one.ms).slice(5)} ${minute(one.ms)}`
+            : minute(one.ms);
       return [s("text", { x: PAD.left + index * step, y: HEIGHT - 8 }, text)];
     });
   }
@@ -114,8 +193,17 @@ export function chart() {
   function fillTable() {
     if (!listed.open) return;
     const [from, to] = shown();
-    const rows = all.slice(from, to).reverse().map((one) =>
-      h("tr", null, h("th", { scope: "row" }, windowName(one.ms, by)), h("td", { class: "number" }, whole(one.count))));
+    const rows = all
+      .slice(from, to)
+      .reverse()
+      .map((one) =>
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, windowName(one.ms, by)),
+          h("td", { class: "number" }, whole(one.count)),
+        ),
+      );
     body.replaceChildren(...rows);
   }
 
@@ -163,11 +251,19 @@ export function chart() {
     const at = all.findIndex((one) => one.ms === cursor);
     const here = at < 0 ? to - 1 : at;
     const keys = {
-      ArrowLeft: () => point(here - 1), ArrowRight: () => point(here + 1),
-      ArrowDown: () => point(here - 1), ArrowUp: () => point(here + 1),
-      PageUp: () => point(here - 10), PageDown: () => point(here + 10),
-      Home: () => point(from), End: () => point(to - 1),
-      "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), 0: () => zoomTo(null), Escape: () => zoomTo(null),
+      ArrowLeft: () => point(here - 1),
+      ArrowRight: () => point(here + 1),
+      ArrowDown: () => point(here - 1),
+      ArrowUp: () => point(here + 1),
+      PageUp: () => point(here - 10),
+      PageDown: () => point(here + 10),
+      Home: () => point(from),
+      End: () => point(to - 1),
+      "+": () => zoomBy(0.5),
+      "=": () => zoomBy(0.5),
+      "-": () => zoomBy(2),
+      0: () => zoomTo(null),
+      Escape: () => zoomTo(null),
     };
     if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();

@@ -59,8 +59,11 @@ export function card(title, ...children) {
 export function table(caption, columns) {
   const body = h("tbody");
   const head = columns.map((column) =>
-    h("th", { scope: "col", class: [column.number && "number", column.class].filter(Boolean).join(" ") || null },
-      column.unseen ? h("span", { class: "unseen" }, column.name) : column.name),
+    h(
+      "th",
+      { scope: "col", class: [column.number && "number", column.class].filter(Boolean).join(" ") || null },
+      column.unseen ? h("span", { class: "unseen" }, column.name) : column.name,
+    ),
   );
   const element = h(
     "div",

@@ -60,7 +60,8 @@ export function windowName(ms, by) {
 }
 
 /** Texts of the server as sentences. */
-export const sentences = (texts) => texts.map((text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join(" ");
+export const sentences = (texts) =>
+  texts.map((text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`).join(" ");
 
 /** A region; where it is not known the log has an empty text. */
 export const regionName = (region) => (region === "*" ? "All regions" : region === "" ? "unknown" : region);

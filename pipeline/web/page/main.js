@@ -52,17 +52,26 @@ async function go({ focus = false } = {}) {
     session ??= await whoAmI();
   } catch (error) {
     if (mine !== turn) return;
-    show(h("div", { class: "view" }, h("h1", { tabindex: "-1" }, "Tally"), note("error", `The server does not answer (${error.message}). Trying again …`)));
+    show(
+      h(
+        "div",
+        { class: "view" },
+        h("h1", { tabindex: "-1" }, "Tally"),
+        note("error", `The server does not answer (${error.message}). Trying again …`),
+      ),
+    );
     current = { view: {}, again: setTimeout(go, AGAIN_MS) };
     return;
   }
   if (mine !== turn) return;
   part("sign-out").hidden = !(session.tokens && session.name);
   if (session.tokens && !session.name) {
-    show(signInForm((found) => {
-      session = found;
-      go({ focus: true });
-    }));
+    show(
+      signInForm((found) => {
+        session = found;
+        go({ focus: true });
+      }),
+    );
     tell({ state: "signed-out" });
     if (focus) part("token").focus();
     return;
@@ -109,7 +118,8 @@ function tell({ state, since, text, age }) {
   const banner = part("banner");
   banner.hidden = state !== "stale" && state !== "trouble";
   banner.dataset.state = state;
-  if (state === "stale") say(banner, `Stale since ${since ? `${clock(since)} UTC` : "the beginning"}: ${text}.`);
+  if (state === "stale")
+    say(banner, `Stale since ${since ? `${clock(since)} UTC` : "the beginning"}: ${text}.`);
   if (state === "trouble") say(banner, `Some numbers cannot be told now: ${text}.`);
   main.classList.toggle("is-stale", state === "stale");
 }

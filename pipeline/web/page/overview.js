@@ -38,7 +38,10 @@ export async function overview(place, context) {
   const trends = trending();
   const feed = moves(context);
   if (context.session.reads_all) root.append(rate.element);
-  root.append(choose.element, h("div", { class: "pair" }, leaders.element, h("div", { class: "stack" }, trends.element, feed.element)));
+  root.append(
+    choose.element,
+    h("div", { class: "pair" }, leaders.element, h("div", { class: "stack" }, trends.element, feed.element)),
+  );
 
   const query = new URLSearchParams({ family, region, beat: "true" });
   if (context.session.reads_all) query.set("rate", "true");
@@ -67,7 +70,12 @@ function rateCard() {
   const element = h(
     "section",
     { class: "card hero", "aria-labelledby": "rate-title" },
-    h("div", null, h("h2", { id: "rate-title", class: "label" }, "Counted, all families"), h("p", { class: "hero-line" }, value, " ", h("span", { class: "unit" }, "increments a second"))),
+    h(
+      "div",
+      null,
+      h("h2", { id: "rate-title", class: "label" }, "Counted, all families"),
+      h("p", { class: "hero-line" }, value, " ", h("span", { class: "unit" }, "increments a second")),
+    ),
     h("div", { class: "hero-chart" }, spark.element, most),
   );
   return {
@@ -78,22 +86,40 @@ function rateCard() {
       // The minute that is not over would look like a fall.
       const over = document.minutes.slice(0, -1).map((one) => one.counted);
       spark.update(over);
-      say(most, over.length ? `by minute, ${short(Math.max(...over))} at most in the last hour` : "the first minute is not over yet");
+      say(
+        most,
+        over.length
+          ? `by minute, ${short(Math.max(...over))} at most in the last hour`
+          : "the first minute is not over yet",
+      );
     },
   };
 }
 
 function chooser(families, family, region) {
-  const families_ = h("select", { id: "family" }, families.map((name) => h("option", { value: name, selected: name === family }, name)));
+  const families_ = h(
+    "select",
+    { id: "family" },
+    families.map((name) => h("option", { value: name, selected: name === family }, name)),
+  );
   const regions = h("select", { id: "region" }, h("option", { value: "*" }, regionName("*")));
   const go = () => (location.hash = overviewLink(families_.value, regions.value));
   families_.addEventListener("change", go);
   regions.addEventListener("change", go);
-  const element = h("div", { class: "choose" }, h("label", { for: "family" }, "Family"), families_, h("label", { for: "region" }, "Region"), regions);
+  const element = h(
+    "div",
+    { class: "choose" },
+    h("label", { for: "family" }, "Family"),
+    families_,
+    h("label", { for: "region" }, "Region"),
+    regions,
+  );
   function update(found) {
     const names = ["*", ...new Set([...found, ...(region === "*" ? [] : [region])])];
     if (names.join("\n") === [...regions.options].map((one) => one.value).join("\n")) return;
-    regions.replaceChildren(...names.map((name) => h("option", { value: name, selected: name === region }, regionName(name))));
+    regions.replaceChildren(
+      ...names.map((name) => h("option", { value: name, selected: name === region }, regionName(name))),
+    );
   }
   update([]);
   return { element, update };
@@ -101,7 +127,11 @@ function chooser(families, family, region) {
 
 function top() {
   const { element: box, body } = table("The greatest counters of the last hour", [
-    { name: "Rank", number: true, class: "rank", unseen: true }, { name: "Change in five minutes", class: "move", unseen: true }, { name: "Counter" }, { name: "Last hour", class: "spark-cell" }, { name: "Count", number: true },
+    { name: "Rank", number: true, class: "rank", unseen: true },
+    { name: "Change in five minutes", class: "move", unseen: true },
+    { name: "Counter" },
+    { name: "Last hour", class: "spark-cell" },
+    { name: "Count", number: true },
   ]);
   const empty = note("loading", "Loading the ranking …");
   const element = card("Top, last hour", empty, box);
@@ -123,7 +153,15 @@ function topRow() {
   const link = counterName();
   const spark = sparkline();
   const count = h("data");
-  const element = h("tr", null, rank, move, h("th", { scope: "row", class: "name" }, link.element), h("td", { class: "spark-cell" }, spark.element), h("td", { class: "number" }, count));
+  const element = h(
+    "tr",
+    null,
+    rank,
+    move,
+    h("th", { scope: "row", class: "name" }, link.element),
+    h("td", { class: "spark-cell" }, spark.element),
+    h("td", { class: "number" }, count),
+  );
   return {
     element,
     update(one) {
@@ -140,18 +178,29 @@ function topRow() {
 function showMove(cell, rank, before) {
   if (before === undefined) before = null;
   const up = before === null ? 0 : before - rank;
-  const [text, kind, said] = before === null ? ["new", "new", "new in the last five minutes"]
-    : up > 0 ? [`▲ ${up}`, "up", `up ${up} in five minutes`]
-    : up < 0 ? [`▼ ${-up}`, "down", `down ${-up} in five minutes`]
-    : ["–", "same", "the same place as five minutes ago"];
+  const [text, kind, said] =
+    before === null
+      ? ["new", "new", "new in the last five minutes"]
+      : up > 0
+        ? [`▲ ${up}`, "up", `up ${up} in five minutes`]
+        : up < 0
+          ? [`▼ ${-up}`, "down", `down ${-up} in five minutes`]
+          : ["–", "same", "the same place as five minutes ago"];
   if (cell.dataset.said === said) return;
   cell.dataset.said = said;
-  cell.replaceChildren(h("span", { class: `move-${kind}`, "aria-hidden": "true" }, text), h("span", { class: "unseen" }, said));
+  cell.replaceChildren(
+    h("span", { class: `move-${kind}`, "aria-hidden": "true" }, text),
+    h("span", { class: "unseen" }, said),
+  );
 }
 
 function trending() {
   const { element: box, body } = table("What trends, by the last minute that is over", [
-    { name: "Counter" }, { name: "Kind" }, { name: "Seen", number: true }, { name: "Expected", number: true }, { name: "Since", number: true, class: "roomy" },
+    { name: "Counter" },
+    { name: "Kind" },
+    { name: "Seen", number: true },
+    { name: "Expected", number: true },
+    { name: "Since", number: true, class: "roomy" },
   ]);
   const empty = note("loading", "Loading trends …");
   const when = h("p", { class: "hint" });
@@ -164,7 +213,12 @@ function trending() {
     empty.hidden = !remarks;
     empty.className = "note note-empty";
     say(empty, remarks);
-    say(when, document?.window ? `By the minute ${minute(Date.parse(document.window))}, the last that is over and scored` : "");
+    say(
+      when,
+      document?.window
+        ? `By the minute ${minute(Date.parse(document.window))}, the last that is over and scored`
+        : "",
+    );
     keyed(body, rows, (one) => one.counter, trendRow);
   }
   return { element, update };
@@ -173,8 +227,20 @@ function trending() {
 function trendRow() {
   const link = counterName();
   const kind = h("span", { class: "chip" });
-  const [seen, expected, since] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number roomy" })];
-  const element = h("tr", null, h("th", { scope: "row", class: "name" }, link.element), h("td", null, kind), seen, expected, since);
+  const [seen, expected, since] = [
+    h("td", { class: "number" }),
+    h("td", { class: "number" }),
+    h("td", { class: "number roomy" }),
+  ];
+  const element = h(
+    "tr",
+    null,
+    h("th", { scope: "row", class: "name" }, link.element),
+    h("td", null, kind),
+    seen,
+    expected,
+    since,
+  );
   return {
     element,
     update(one) {
@@ -197,13 +263,28 @@ function moves(context) {
     empty.hidden = found.length > 0;
     empty.className = "note note-empty";
     say(empty, "Nothing began or ceased to trend in the last hour.");
-    keyed(list, found, (one) => `${one.window} ${one.transition} ${one.counter}`, (one) => ({
-      element: h("li", null,
-        h("time", { datetime: one.window }, minute(Date.parse(one.window))), " ",
-        h("span", { class: `went went-${one.transition}` }, one.transition === "enter" ? "entered" : "left"), " ",
-        h("a", { href: counterLink(one.counter) }, one.counter)),
-    }));
-    const newest = found[0] && `${found[0].counter} ${found[0].transition === "enter" ? "began" : "ceased"} to trend`;
+    keyed(
+      list,
+      found,
+      (one) => `${one.window} ${one.transition} ${one.counter}`,
+      (one) => ({
+        element: h(
+          "li",
+          null,
+          h("time", { datetime: one.window }, minute(Date.parse(one.window))),
+          " ",
+          h(
+            "span",
+            { class: `went went-${one.transition}` },
+            one.transition === "enter" ? "entered" : "left",
+          ),
+          " ",
+          h("a", { href: counterLink(one.counter) }, one.counter),
+        ),
+      }),
+    );
+    const newest =
+      found[0] && `${found[0].counter} ${found[0].transition === "enter" ? "began" : "ceased"} to trend`;
     if (heard !== null && newest && newest !== heard) context.said(newest);
     heard = newest ?? "";
   }

@@ -29,7 +29,8 @@ export function ticks(least, most, number) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = Math.max(1, [1, 2, 5, 10].find((one) => one * power >= rough) * power);
   const found = [];
-  for (let value = Math.ceil(least / step) * step; value <= most + step / 1e6; value += step) found.push(value);
+  for (let value = Math.ceil(least / step) * step; value <= most + step / 1e6; value += step)
+    found.push(value);
   return found;
 }
 

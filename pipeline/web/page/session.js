@@ -11,14 +11,30 @@ export async function signOut() {
 
 /** A form; `signedIn` is called with who it is. */
 export function signInForm(signedIn) {
-  const token = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true, "aria-describedby": "token-hint token-error", spellcheck: "false" });
+  const token = h("input", {
+    id: "token",
+    type: "password",
+    autocomplete: "current-password",
+    required: true,
+    "aria-describedby": "token-hint token-error",
+    spellcheck: "false",
+  });
   const wrong = h("p", { id: "token-error", class: "note note-error", role: "alert" });
   const button = h("button", { type: "submit" }, "Sign in");
   wrong.hidden = true;
-  const form = h("form", { class: "sign-in" },
-    h("label", { for: "token" }, "Token"), token,
-    h("p", { id: "token-hint", class: "hint" }, "One of tally token add, or a JWT. It is kept until the browser is closed, and used to read only."),
-    wrong, button);
+  const form = h(
+    "form",
+    { class: "sign-in" },
+    h("label", { for: "token" }, "Token"),
+    token,
+    h(
+      "p",
+      { id: "token-hint", class: "hint" },
+      "One of tally token add, or a JWT. It is kept until the browser is closed, and used to read only.",
+    ),
+    wrong,
+    button,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;

@@ -10,7 +10,13 @@ export function sparkline() {
   const area = s("path", { class: "spark-area" });
   const element = s(
     "svg",
-    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true", focusable: "false" },
+    {
+      class: "spark",
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+      focusable: "false",
+    },
     area,
     line,
   );

@@ -12,7 +12,11 @@ export function why() {
     element,
     update(found) {
       empty.hidden = true;
-      sum.replaceChildren(...lines(found).map(([name, value, kind]) => h("div", { class: kind }, h("dt", null, name), h("dd", null, value))));
+      sum.replaceChildren(
+        ...lines(found).map(([name, value, kind]) =>
+          h("div", { class: kind }, h("dt", null, name), h("dd", null, value)),
+        ),
+      );
       facts.replaceChildren(...sentences(found).map((text) => h("li", null, text)));
     },
   };
@@ -32,14 +36,30 @@ function sentences(found) {
   const texts = [];
   const plural = (number, one, many) => (Number(number) === 1 ? `1 ${one}` : `${whole(number)} ${many}`);
   if (found.net < 0) texts.push("More was taken away than added: it is shown as 0.");
-  texts.push(found.duplicates ? `${plural(found.duplicates, "increment was", "increments were")} skipped, because the id had been counted.` : "No increment was skipped as a duplicate.");
-  if (found.late_p || found.late_n) texts.push(`${whole(Number(found.late_p) + Number(found.late_n))} came more than ten minutes after its window, and is counted.`);
+  texts.push(
+    found.duplicates
+      ? `${plural(found.duplicates, "increment was", "increments were")} skipped, because the id had been counted.`
+      : "No increment was skipped as a duplicate.",
+  );
+  if (found.late_p || found.late_n)
+    texts.push(
+      `${whole(Number(found.late_p) + Number(found.late_n))} came more than ten minutes after its window, and is counted.`,
+    );
   const letters = found.dead_letters;
-  texts.push(letters.count ? `${plural(letters.count, "event that names it was", "events that name it were")} refused; the last one: ${letters.last_reason}.` : "No event that names it was refused.");
-  if (found.spilled_to) texts.push(`Its family had more counters than its cap allows; what is missing here is in ${found.spilled_to}`);
+  texts.push(
+    letters.count
+      ? `${plural(letters.count, "event that names it was", "events that name it were")} refused; the last one: ${letters.last_reason}.`
+      : "No event that names it was refused.",
+  );
+  if (found.spilled_to)
+    texts.push(
+      `Its family had more counters than its cap allows; what is missing here is in ${found.spilled_to}`,
+    );
   if (found.sketched) {
     const { low, high, by_rule: byRule } = found.sketched;
-    texts.push(`${byRule ? "Its family is sketched" : "Its family was flooded"}: what has no cells is between ${whole(low)} and ${whole(high)}.`);
+    texts.push(
+      `${byRule ? "Its family is sketched" : "Its family was flooded"}: what has no cells is between ${whole(low)} and ${whole(high)}.`,
+    );
   }
   texts.push(`Counted by build ${found.build}, in ${plural(found.shards.length, "shard", "shards")}.`);
   return [...texts, ...found.remarks];
