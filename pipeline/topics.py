@@ -41,8 +41,8 @@ _TIMEOUT_S = 10.0
 _REFUSED_S = 1.0
 """When it is first asked whether there was no answer because Kafka refuses the client."""
 
-_GROWN_POLL_S = 0.2
-_GROWN_POLLS = 50
+_SETTLE_POLL_S = 0.2
+_SETTLE_POLLS = 50
 
 
 def group_id(build: int) -> str:
@@ -169,25 +169,35 @@ def grow(admin: Admin, topic: str, partitions: int) -> None:
     except KafkaException as error:
         # Two that grow it at once both try; to the second, Kafka says that it has so many.
         failure = error
-    for _ in range(_GROWN_POLLS):
+    for _ in range(_SETTLE_POLLS):
         if partition_counts(admin).get(topic, 0) >= partitions:
             return
         if failure is not None:
             break
-        time.sleep(_GROWN_POLL_S)
+        time.sleep(_SETTLE_POLL_S)
     raise TryAgainError(
         f"Kafka did not grow topic {topic} to {partitions} partitions: {failure or 'in time'}"
     )
 
 
 def settings_of(admin: AdminClient, topic: str) -> Mapping[str, str]:
-    """A topic's settings by Kafka's names. Blocks; raises TryAgainError when Kafka is away."""
+    """A topic's settings by Kafka's names.
+
+    Blocks, also while one that was made a moment ago is not known everywhere; raises TryAgainError
+    when Kafka is away.
+    """
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    try:
-        config = admin.describe_configs([resource])[resource].result(timeout=_TIMEOUT_S)
-    except KafkaException as error:
-        raise TryAgainError(f"Kafka did not describe topic {topic}: {error}") from error
-    return {name: entry.value for name, entry in config.items() if entry.value is not None}
+    for poll in range(_SETTLE_POLLS):
+        try:
+            config = admin.describe_configs([resource])[resource].result(timeout=_TIMEOUT_S)
+        except KafkaException as error:
+            is_new = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if is_new and poll + 1 < _SETTLE_POLLS:
+                time.sleep(_SETTLE_POLL_S)
+                continue
+            raise TryAgainError(f"Kafka did not describe topic {topic}: {error}") from error
+        return {name: entry.value for name, entry in config.items() if entry.value is not None}
+    raise AssertionError("the last look returns or raises")
 
 
 def _create(admin: AdminClient, topics: list[NewTopic]) -> None:

@@ -113,8 +113,8 @@ def test_an_ended_test_run_leaves_nothing_behind(number: signal.Signals, project
     with project.start() as process:
         try:
             eventually((project.folder / "reached").exists, "the test has the server")
-            # pytest, `tally up`, the log, ClickHouse and the worker: the mark finds them all.
-            assert len(project.processes()) == 5
+            # pytest, `tally up`, log, ClickHouse, worker and web API: the mark finds them all.
+            assert len(project.processes()) == 6
             process.send_signal(number)
             process.communicate(timeout=PATIENCE_S)
         finally:

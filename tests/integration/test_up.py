@@ -121,15 +121,15 @@ def test_up_serves_until_a_signal_and_leaves_nothing_behind(
     with tally_up(tmp_path, *SERVERS) as process:
         where = found(process, tmp_path)
         assert answers(where)
-        assert where.web is None, "nothing listens there yet"
-        assert set(where.pids) == {"up", "log", "clickhouse"}
+        assert where.web is not None
+        assert set(where.pids) == {"up", "log", "clickhouse", "web"}
         assert where.pids["up"] == process.pid
         process.send_signal(number)
         printed, error = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, error) == (0, "")
     assert f"log         {where.kafka}" in printed
     assert f"export TALLY_KAFKA={where.kafka} TALLY_CLICKHOUSE={where.clickhouse}" in printed
-    assert [line.split()[2] for line in printed.splitlines()[-2:]] == ["stopped", "stopped"]
+    assert [line.split()[2] for line in printed.splitlines()[-3:]] == ["stopped"] * 3
     assert not (tmp_path / "addresses.json").exists()
     assert not any(map(is_alive, where.pids.values()))
 
@@ -220,4 +220,6 @@ def test_the_commands_that_up_shows_count_an_event(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=PATIENCE_S)
     stopped = [line.split()[0] for line in printed.splitlines() if " stopped " in line]
-    assert stopped[0] == "worker", "it writes its last checkpoint while the servers are there"
+    # The worker writes its last checkpoint while the servers are there.
+    assert set(stopped[:2]) == {"worker", "web"}
+    assert set(stopped[2:]) == {"log", "clickhouse"}

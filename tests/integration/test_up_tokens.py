@@ -18,6 +18,10 @@ from tests.kit.waiting import PATIENCE_S, eventually
 
 COUNTER = "likes:post-42"
 WRONG = "s3cret-that-is-wrong"
+CHECKPOINTED = (
+    "SELECT min(at) > toDateTime64(0, 3) FROM "
+    "(SELECT max(checkpointed_at) AS at FROM tally.positions GROUP BY shard)"
+)
 READING = (
     ("count", COUNTER, "--by", "1m"),
     ("unique", COUNTER),
@@ -77,6 +81,7 @@ def test_the_pipeline_counts_readers_read_and_no_secret_is_printed(
             return int(json.loads(done.stdout)["total"])
 
         eventually(lambda: total() == 1, "the count")
+        eventually(lambda: tally.rows(CHECKPOINTED) == [(1,)], "every shard is checkpointed")
         for command in READING:
             done = tally.run(*command)
             outputs += [done.stdout, done.stderr]
