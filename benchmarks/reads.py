@@ -41,6 +41,8 @@ HOT = 100
 
 EVENTS = 100_000
 CONNECTIONS = 16
+WARM_UP_S = 3.0
+"""Of a turn of each that is not counted: what a server is asked for the first time is slow."""
 
 
 @dataclass
@@ -202,6 +204,9 @@ def main() -> None:
             load = [sys.executable, "-m", "pipeline.cli", "load", "--family", "beside"]
             load += ["--rate", str(asked.load), "--seconds", str(round(seconds))]
             stack.enter_context(Process(load, output_path=folder / "load.txt", env=tally.env))
+        for one in found:
+            one.take_turn(WARM_UP_S)
+            one.rounds.clear()
         for number in range(asked.rounds):
             first = number % len(found)
             for one in [*found[first:], *found[:first]]:

@@ -27,6 +27,7 @@ CONNECTIONS_MAX = 10_000
 
 IDLE_S = 75
 STOP_S = 10
+SWITCH_S = 0.0005
 BACKLOG = 2_048
 
 
@@ -65,6 +66,8 @@ def serve(settings: Settings, clock: Clock) -> None:
     # What is loaded by now stays: the collector need not look at it again while somebody waits.
     gc.collect()
     gc.freeze()
+    # Threads that read ClickHouse's answers give way to the loop sooner than by default.
+    sys.setswitchinterval(SWITCH_S)
     server = _Server(config, services)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve([listener]))
