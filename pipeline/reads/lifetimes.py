@@ -2,7 +2,7 @@
 """Totals of all time by a short query, for those who ask often.
 
 The views take the greater of rolled up and not, grain by grain, which is right at every moment, and
-costs ClickHouse tens of milliseconds to plan. Here it is known beforehand where the border is: days
+is long for ClickHouse to plan. Here it is known beforehand where the border is: days
 that are final are whole in `cells_1d`, and later ones have all their minutes, since nothing is
 dropped before it is final. So each cell is read from one table alone.
 """
