@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 
 import pyarrow as pa
@@ -186,11 +187,25 @@ def _filled(column: pa.ChunkedArray, default: object) -> pa.ChunkedArray:
 
 
 def _default(field: pa.Field, rows: int) -> pa.Array:
-    if field.name == "delta":
+    if rows > _KEPT_ROWS:
+        return _constant(field.name, rows)
+    return _kept_constant(field.name, 1 << rows.bit_length()).slice(0, rows)
+
+
+def _constant(name: str, rows: int) -> pa.Array:
+    """A column of nothing but its field's default."""
+    if name == "delta":
         return pa.repeat(pa.scalar(DELTA_DEFAULT, pa.int64()), rows)
-    if field.name == "region":
+    if name == "region":
         return pa.repeat(pa.scalar(REGION_DEFAULT, pa.string()), rows)
-    return pa.nulls(rows, field.type)
+    return pa.nulls(rows, FRAME_SCHEMA.field(name).type)
+
+
+_KEPT_ROWS = 1 << 18
+"""Up to so many rows, columns of defaults are kept: to make them costs as much as to read others.
+There are few lengths, all powers of two, so that all of them together are a few MiB."""
+
+_kept_constant = cache(_constant)
 
 
 def _as_written(column: pa.ChunkedArray, row: int) -> object:

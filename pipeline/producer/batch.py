@@ -62,9 +62,14 @@ class Batch:
 
 
 def _as_table(fields: list[object]) -> pa.Table:
-    arrays = []
-    for number, field in enumerate(FRAME_SCHEMA):
-        column = fields[number::FIELDS]
-        none = column.count(None) == len(column)
-        arrays.append(pa.nulls(len(column), field.type) if none else pa.array(column, field.type))
-    return pa.table(arrays, schema=FRAME_SCHEMA)
+    columns = (
+        _as_array(fields[number::FIELDS], field.type) for number, field in enumerate(FRAME_SCHEMA)
+    )
+    return pa.table(list(columns), schema=FRAME_SCHEMA)
+
+
+def _as_array(values: list[object], kind: pa.DataType) -> pa.Array:
+    """Mostly a column has one value from its start to its end, which is seen at a glance."""
+    if values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], kind), len(values))
+    return pa.array(values, kind)

@@ -63,11 +63,15 @@ def _typed(given: pa.Table, now_ms: int) -> pa.Table:
     except _ARROW_ERRORS as error:
         raise BadInputError(f"the columns cannot be read: {error}") from None
     at = pc.fill_null(typed["at"], now_ms)
-    # Numbers may lie in memory of the caller's, who is free to change it when this returns.
     for name, column in (("delta", typed["delta"]), ("at", at)):
-        place = typed.schema.get_field_index(name)
-        typed = typed.set_column(place, name, pa.array(column.to_numpy().copy(), pa.int64()))
+        given_or_ours = _own_copy(column) if name in given.column_names else column
+        typed = typed.set_column(typed.schema.get_field_index(name), name, given_or_ours)
     return typed.combine_chunks()
+
+
+def _own_copy(numbers: pa.ChunkedArray) -> pa.Array:
+    """They may lie in memory of the caller's, who is free to change it later."""
+    return pa.array(numbers.to_numpy().copy(), pa.int64())
 
 
 def _as_table(columns: Columns) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pipeline.producer.combining import Cells, combine, moments
 from pipeline.sharding import Rows, counter_partitions_of, hashes_of, id_partitions_of
 from schemas.events import DELTA_DEFAULT, REGION_DEFAULT
+from schemas.frame_columns import starts_and_bytes
 from schemas.frames import frame_bytes
 
 if TYPE_CHECKING:
@@ -202,7 +203,14 @@ def _compact(texts: pa.StringArray, start: int, end: int) -> pa.StringArray:
 
 
 def _encoded(column: pa.ChunkedArray) -> _Encoded:
-    encoded = column.combine_chunks().dictionary_encode()
+    texts = column.combine_chunks()
+    starts, _ = starts_and_bytes(texts)
+    if starts[0] == starts[-1] and not texts.null_count:
+        # All of them are empty, as regions mostly are.
+        return _Encoded(
+            pa.array([""] if len(texts) else [], pa.string()), np.zeros(len(texts), np.int64)
+        )
+    encoded = texts.dictionary_encode()
     return _Encoded(encoded.dictionary, encoded.indices.to_numpy().astype(np.int64))
 
 

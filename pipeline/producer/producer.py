@@ -24,7 +24,7 @@ from pipeline.producer.packing import ROWS_AT_ONCE
 from pipeline.producer.receipts import NotStoredError, Receipt, UnknownDeliveryError
 from pipeline.producer.reporting import INTERVAL_S
 from schemas.addresses import KafkaAddress
-from schemas.events import DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
+from schemas.events import DELTA_DEFAULT, DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
 from schemas.settings import load_settings
 from schemas.times import AT_MAX_MS
 
@@ -147,19 +147,22 @@ class Producer:
         Raises BadInputError for what the pipeline would refuse. When there is no room it waits, or
         raises BufferFullError.
         """
+        # What is plainly right is seen here, in a fraction of the time; the model has the last say.
+        # The defaults are seen by what they are, not by how they compare.
         if at is None:
             at = self._now_ms()
-        # What is plainly right is seen here, in a fraction of the time; the model has the last say.
+            is_plain = True
+        else:
+            is_plain = type(at) is int and 0 <= at <= AT_MAX_MS
         if not (
-            type(counter) is str
+            is_plain
+            and type(counter) is str
             and counter in self._known
-            and type(region) is str
-            and region in self._regions
-            and type(delta) is int
-            and -DELTA_MAX <= delta <= DELTA_MAX
-            and delta
-            and type(at) is int
-            and 0 <= at <= AT_MAX_MS
+            and (
+                delta is DELTA_DEFAULT
+                or (type(delta) is int and -DELTA_MAX <= delta <= DELTA_MAX and delta)
+            )
+            and (region is REGION_DEFAULT or (type(region) is str and region in self._regions))
             and (
                 member is None
                 or (

@@ -13,6 +13,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import msgspec
 import numpy as np
 
 from pipeline.errors import BadInputError, TryAgainError
@@ -199,22 +200,17 @@ class _Waiter(NamedTuple):
     callback: Callable[[], None]
 
 
-class Receipt:
+class Receipt(msgspec.Struct, gc=False, eq=False):
     """For increments that were accepted: tells where the log has them, once it is known.
 
     `await` it, or ask for its `places`. A reader who waits until counts are past these places sees
-    the increments in them.
+    the increments in them. Every increment gets one, and a struct is made without running Python.
     """
 
-    __slots__ = ("_end", "_first", "_outcome", "_rest")
-
-    def __init__(
-        self, outcome: Outcome, first: int, end: int, rest: tuple[Receipt, ...] = ()
-    ) -> None:
-        self._outcome = outcome
-        self._first = first
-        self._end = end
-        self._rest = rest
+    _outcome: Outcome
+    _first: int
+    _end: int
+    _rest: tuple[Receipt, ...] = ()
 
     @classmethod
     def of(cls, receipts: Sequence[Receipt]) -> Receipt:

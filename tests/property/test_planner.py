@@ -98,7 +98,7 @@ def test_a_constant_rate_settles_within_seconds_and_then_hardly_changes(
     world.run(30, constant(before))
     world.run(10, constant(rate))
     for _ in range(10):
-        assert rate * (1 + NOISE) / world.shards <= RATE_MAX or world.shards == count
+        assert rate / world.shards <= RATE_MAX / (1 - NOISE) or world.shards == count
         world.run(60, constant(rate))
     # Ten times the cooling time are enough to come down from 64 shards to what is needed.
     settled = len(world.changes)

@@ -27,22 +27,22 @@ SPOILED = {
         "WHERE build = 1 AND counter = 'past:key-3' AND {old} SETTINGS mutations_sync = 1"
     ),
 }
-OLD = "slot < now() - INTERVAL 2 HOUR"
 
 
 def spoil(running: Running) -> dict[str, int]:
     """Harm cells of the past, each way another counter; returns how many cells of each."""
     client = running.site.tally.client()
+    old = f"slot < toDateTime({time.time() - 2 * 3600:.0f}, 'UTC')"
     harmed = {}
     for key, (way, statement) in enumerate(SPOILED.items(), start=1):
         counter = f"past:key-{key}"
         more = "AND p > 0" if way == "doubled" else ""
         [(cells,)] = client.query(
             "SELECT count() FROM tally.merged_1m WHERE build = 1 "
-            f"AND counter = '{counter}' AND {OLD} {more}"
+            f"AND counter = '{counter}' AND {old} {more}"
         ).result_rows
         assert cells, f"nothing to spoil of {counter}"
-        client.command(statement.format(old=OLD))
+        client.command(statement.format(old=old))
         harmed[counter] = int(cells)
     return harmed
 
@@ -57,7 +57,7 @@ def test_check_finds_what_was_spoiled_and_swap_repairs_it_under_load(running: Ru
         assert found["build"] == 2
         assert found["check"]["differs"]
         minutes = next(one for one in found["check"]["tables"] if one["table"] == "cells_1m")
-        assert minutes["differ"] == sum(harmed.values())
+        assert minutes["differ"] == sum(harmed.values()), minutes
         assert running.live() == 1
         with running.replay("--swap", name="swap") as swap:
             assert swap.wait(timeout_s=REPLAY_TIMEOUT_S) == 0, swap.output()

@@ -117,7 +117,9 @@ class Site:
         """End workers in order, all at the same time; each must end with exit code 0."""
         for worker in workers:
             worker.send(signal.SIGTERM)
-        assert [worker.wait(timeout_s=40) for worker in workers] == [0] * len(workers)
+        codes = [worker.wait(timeout_s=40) for worker in workers]
+        failed = [worker.output() for worker, code in zip(workers, codes, strict=True) if code]
+        assert not failed, "\n\n".join(failed)
 
     def counts(self, build: int, family: str) -> dict[Window, int]:
         """Every window of every counter of a family in every region, as ClickHouse has it."""
