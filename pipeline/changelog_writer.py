@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerClosed
 
 from pipeline import dead_letters
 from pipeline.errors import TryAgainError
@@ -37,7 +37,10 @@ class BrokenProducerError(Exception):
 
 def _judged(what: str, error: KafkaError) -> Exception:
     text = f"{what} could not be written: {error!r}"
-    return TryAgainError(text) if error.retriable else BrokenProducerError(text)
+    # One that was closed was stopped while others still wrote: no hole is left by that.
+    if error.retriable or isinstance(error, ProducerClosed):
+        return TryAgainError(text)
+    return BrokenProducerError(text)
 
 
 class ChangelogWriter:
@@ -77,10 +80,10 @@ class ChangelogWriter:
         self._producer = producer
 
     async def stop(self) -> None:
-        """Send what is pending and disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
-            self._producer = None
+        """Send what is pending and disconnect. Whoever writes meanwhile gets TryAgainError."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
 
     async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None:
         """Append records to one partition of the changelog, in their order."""
