@@ -124,7 +124,7 @@ def test_sketches_and_members_that_were_refused_are_inserted_by_the_command(
             f"countIf(position(reason, '{table}') > 0) > 0"
             for table in (*(f"tally.{table}" for table in SKETCH_TABLES), "this cell")
         )
-        tally.wait_for(f"SELECT {refused} FROM tally.dead_letters", [(1,)], PATIENCE_S)
+        tally.wait_for(f"SELECT {refused} FROM tally.dead_letters", [(1,)], 2 * PATIENCE_S)
         wait_until_counted(tally)
         assert count(tally, page) == 26
         assert uniques(tally, bad) == expected_uniques(f"good-{name}" for name in members)
