@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pipeline.producer.few import Row
 from pipeline.producer.receipts import Outcome
 from schemas.frames import FRAME_SCHEMA
 
@@ -48,6 +49,13 @@ class Batch:
         everything = pa.concat_tables(self._tables)
         for start in range(0, everything.num_rows, rows_max):
             yield everything.slice(start, rows_max).combine_chunks()
+
+    def few(self, rows_max: int) -> list[Row] | None:
+        """All increments in their order if they are single ones, and no more than so many."""
+        if self.first or len(self.fields) > rows_max * FIELDS:
+            return None
+        # As the caller fills it: one increment's fields after the other's.
+        return list(map(Row._make, zip(*[iter(self.fields)] * FIELDS, strict=True)))
 
     def forget(self) -> None:
         """Only what becomes of them is wanted any more."""

@@ -7,15 +7,17 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from pipeline import topics
 from pipeline.errors import TryAgainError
+from pipeline.producer.few import FEW_ROWS, pack_few
 from pipeline.producer.packing import ROWS_AT_ONCE, pack
 from pipeline.producer.receipts import NotStoredError, UnknownDeliveryError
 from pipeline.producer.reporting import Reporter
 from pipeline.sharding import chooser
-from schemas.frames import FRAME_CONTENT_TYPE, read_frame
+from schemas.frames import FRAME_CONTENT_TYPE, encode_frame, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +45,15 @@ class Unknown(NamedTuple):
     partition: int
     increments: int
     reason: str
-    frame: bytes
+    frame: Frame
 
     def columns(self) -> pa.Table:
         """The increments as they were packed: those of one cell are one."""
-        return read_frame(self.frame).columns
+        value = self.frame.value
+        if self.frame.is_line:
+            fields = msgspec.json.decode(value)
+            value = encode_frame({name: [field] for name, field in fields.items()})
+        return read_frame(value).columns
 
 
 def only_counted(_unknown: Unknown) -> None:
@@ -130,6 +136,9 @@ class Delivery:
         plan = self._plan()
         self._grow(plan.partitions)
         now_ms = self._clock.now_ms()
+        few = batch.few(FEW_ROWS)
+        if few and (packed := pack_few(few, plan)) is not None:
+            return [packed]
         return [pack(table, plan, self._chooser, now_ms) for table in batch.tables(ROWS_AT_ONCE)]
 
     def _send(self, frame: Frame, number: int, outcome: Outcome) -> None:
@@ -139,7 +148,7 @@ class Delivery:
                 topics.INCREMENTS,
                 frame.partition,
                 frame.value,
-                {"content-type": FRAME_CONTENT_TYPE},
+                None if frame.is_line else {"content-type": FRAME_CONTENT_TYPE},
                 on_stored=partial(self._when_stored, frame, number, outcome),
                 on_unknown=partial(self._when_unknown, frame, number, outcome),
             )
@@ -162,7 +171,7 @@ class Delivery:
         self._count(frame, -1)
         with self._lock:
             self.unknown += frame.increments
-        self._on_unknown(Unknown(frame.partition, frame.increments, reason, frame.value))
+        self._on_unknown(Unknown(frame.partition, frame.increments, reason, frame))
         outcome.failed(number, UnknownDeliveryError.because(reason))
 
     def _count(self, frame: Frame, sign: int) -> None:

@@ -37,12 +37,16 @@ ROWS_AT_ONCE = 1 << 17
 
 
 class Frame(NamedTuple):
-    """A message to be: how many rows it has, and how many increments went into them."""
+    """A message to be: how many rows it has, and how many increments went into them.
+
+    `is_line` says that it is no frame but one event as JSON.
+    """
 
     partition: int
     value: bytes
     rows: int
     increments: int
+    is_line: bool = False
 
 
 class Packed(NamedTuple):
