@@ -61,8 +61,16 @@ class Ground:
     border: Border | None
 
 
-def read_ground(reads: Reads) -> Ground:
-    """How far shards are, and what is rolled up for good. Blocks; raises TryAgainError."""
+def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
+    """How far shards are, and what is rolled up for good. Blocks; raises TryAgainError.
+
+    The border of a ground that was `known` a moment ago is taken over, and the build with it: that
+    is then as old as it is, while how far its shards are is read anew.
+    """
+    if known is not None and known.border is not None:
+        positions = reads.positions(known.border.build)
+        if len(positions) == len(known.positions):
+            return Ground(positions, known.border)
     positions = reads.positions()
     return Ground(positions, read_border(reads, len(positions)))
 
@@ -165,10 +173,11 @@ def count_many(
         mode = "exact"
     cached = mode == "cached"
     rolled_up = _rolled_up(reads, positions) if cached else None
-    spills = {spill_counter(_family(counter)) for counter in counters} | {spill_counter("")}
-    spills -= {*counters}
+    rests = {spill_counter(_family(counter)) for counter in counters} | {spill_counter("")}
+    spills = rests - {*counters}
     names = [*counters, *sorted(spills)]
-    if plan.pieces == (spans.LIFE,) and ground.border is not None and not cached:
+    is_of_all_time = plan.pieces == (spans.LIFE,) and not cached
+    if is_of_all_time and ground.border is not None:
         sums = read_lifetimes(
             reads,
             ground.border,
@@ -181,14 +190,16 @@ def count_many(
         sums = read_sums(
             reads, plan, names, cached=cached, region=scope.region, everywhere=sorted(spills)
         )
-    estimated = _estimated(reads, counters, scope, plan, cached=cached)
+    spilled = {name: _total(found, scope) for (name,), found in sums.items() if name in spills}
+    amounts = {name: p + n for name, (p, n, _) in spilled.items()}
+    # What is in sketches is in the cells of the rest, too, so that nothing there says enough.
+    is_all_exact = is_of_all_time and spills == rests and not any(amounts.values())
+    estimated = {} if is_all_exact else _estimated(reads, counters, scope, plan, cached=cached)
     known = (
         as_of(positions, reads.now_ms())
         if rolled_up is None
         else oldest(rolled_up, reads.now_ms(), _complete_within_ms(rollup_interval_ms))
     )
-    spilled = {name: _total(found, scope) for (name,), found in sums.items() if name in spills}
-    amounts = {name: p + n for name, (p, n, _) in spilled.items()}
     answers = {}
     for counter in counters:
         own = sums.get((counter,), Sums())

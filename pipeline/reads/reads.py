@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -71,19 +73,18 @@ class Reads:
         )
         return [(counter, int(count)) for counter, count in rows]
 
-    def positions(self) -> list[FlushedShard]:
-        """How far every shard of the current build is."""
+    def positions(self, build: int | None = None) -> list[FlushedShard]:
+        """How far every shard of a build is, of the current one if none is named."""
+        which = live.OWN if build is None else "build = {build:UInt32}"
         rows = self.rows(
-            "SELECT shard, argMax(through, at), toUnixTimestamp64Milli(max(at)), "  # noqa: S608 - a constant
-            "argMax(checkpointed, at), toUnixTimestamp64Milli(max(checkpoint_at)), "
-            "toUnixTimestamp64Milli(max(log_at)), max(version), "
-            "toString(argMax(replica, at)) FROM ("
-            "SELECT shard, replica, max(flushed_through) AS through, max(flushed_at) AS at, "
-            "max(checkpoint_through) AS checkpointed, max(checkpointed_at) AS checkpoint_at, "
-            "max(log_time) AS log_at, max(rules_version) AS version FROM tally.positions "
-            f"WHERE {live.OWN} GROUP BY shard, replica) GROUP BY shard ORDER BY shard"
+            "SELECT shard, max(flushed_through), toUnixTimestamp64Milli(max(flushed_at)), "  # noqa: S608 - constants
+            "max(checkpoint_through), toUnixTimestamp64Milli(max(checkpointed_at)), "
+            "toUnixTimestamp64Milli(max(log_time)), max(rules_version), toString(replica) "
+            f"FROM tally.positions WHERE {which} GROUP BY shard, replica ORDER BY shard",
+            {} if build is None else {"build": build},
         )
-        return [_flushed(row) for row in rows]
+        shards = groupby(map(_flushed, rows), attrgetter("shard"))
+        return [_newest(list(replicas)) for _, replicas in shards]
 
     def rolled_log_ms(self) -> dict[int, int]:
         """Up to which log time each shard of the current build is in hours and days."""
@@ -118,16 +119,19 @@ class Reads:
 
 
 def _flushed(row: Sequence[Any]) -> FlushedShard:
-    shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, replica = row
+    shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version = map(int, row[:-1])
     return FlushedShard(
-        int(shard),
-        int(through),
-        int(at_ms),
-        int(checkpointed),
-        int(checkpointed_ms),
-        int(log_ms),
-        int(version),
-        str(replica),
+        shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, str(row[-1])
+    )
+
+
+def _newest(replicas: Sequence[FlushedShard]) -> FlushedShard:
+    """Offsets are those of the log that is counted now; times are of all there were."""
+    return replace(
+        max(replicas, key=attrgetter("flushed_at_ms")),
+        checkpointed_at_ms=max(one.checkpointed_at_ms for one in replicas),
+        log_ms=max(one.log_ms for one in replicas),
+        rules_version=max(one.rules_version for one in replicas),
     )
 
 

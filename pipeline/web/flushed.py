@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.producer.receipts import Places
@@ -23,12 +24,18 @@ POLL_S = 0.05
 """Between looks, while somebody waits for a place."""
 
 
+BORDER_AGE_S = 0.5
+"""How old the border between what is rolled up for good and the rest, and the choice of the live
+build, may be. Both change once a day or less, and what they leave behind stays for minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was read first, and when it was asked for."""
+    """What was read first, and when it was asked for; its border may be older."""
 
     ground: Ground
     asked_s: float
+    border_asked_s: float
 
     @property
     def positions(self) -> Sequence[FlushedShard]:
@@ -83,5 +90,12 @@ class Flushed:
             await asyncio.sleep(min(POLL_S, left_s))
 
     async def _look(self, asked_s: float) -> Look:
-        self._last = Look(await self._asking.ask(read_ground), asked_s)
+        last = self._last
+        known = None
+        if last is not None and asked_s - last.border_asked_s <= BORDER_AGE_S:
+            known = last.ground
+        ground = await self._asking.ask(partial(read_ground, known=known))
+        is_known = known is not None and ground.border is known.border
+        border_asked_s = last.border_asked_s if last is not None and is_known else asked_s
+        self._last = Look(ground, asked_s, border_asked_s)
         return self._last

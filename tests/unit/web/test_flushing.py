@@ -35,6 +35,25 @@ async def test_those_who_look_together_share_a_look_and_a_young_one_is_taken_aga
     assert world.looks == 2
 
 
+async def test_the_build_is_chosen_anew_after_a_moment_and_when_partitions_came(
+    world: World,
+) -> None:
+    flushed = Flushed(world.asking, world.clock)
+    for _ in range(4):
+        await flushed.look(0)
+        world.clock.advance(0.2)
+    assert world.looked_at == [None, 1, 1, None]
+    world.live = 2
+    world.flushed[2] = 5
+    look = await flushed.look(0)
+    assert look.ground.border is not None
+    assert look.ground.border.build == 2
+    assert world.looked_at[4:] == [1, None]
+    world.clock.advance(0.1)
+    await flushed.look(0)
+    assert world.looked_at[6:] == [2]
+
+
 async def test_a_look_that_failed_is_told_to_all_and_the_next_one_looks_again(
     world: World,
 ) -> None:

@@ -31,6 +31,8 @@ class World:
     error: Exception | None = None
     counts: int = 0
     looks: int = 0
+    looked_at: list[int | None] = field(default_factory=list)
+    live: int = 1
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -49,8 +51,9 @@ class World:
             raise self.error
         return question(cast("Reads", self))
 
-    def positions(self) -> list[FlushedShard]:
+    def positions(self, build: int | None = None) -> list[FlushedShard]:
         self.looks += 1
+        self.looked_at.append(build)
         at_ms = self.clock.now_ms() if self.flushed_at_ms is None else self.flushed_at_ms
         return [
             FlushedShard(shard, through, at_ms, through, at_ms, at_ms)
@@ -60,7 +63,7 @@ class World:
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
         """Of the border: one build, one cluster, and no day is final."""
         assert "final_days" in query
-        return [(1, 1, 0, 0)]
+        return [(self.live, 1, 0, 0)]
 
     def count_many(
         self,
