@@ -32,11 +32,10 @@ export async function counter(place, context) {
     card("Windows", grains(name, region, by), bars.element),
     h(
       "div",
-      { class: "pair even" },
-      reasons.element,
+      { class: "pair" },
+      h("div", { class: "stack" }, reasons.element, corrections.element),
       h("div", { class: "stack" }, regions.element, shards.element),
     ),
-    corrections.element,
     texts,
   );
 

@@ -33,7 +33,7 @@ export async function operator(_, context) {
       tiles.map((one) => one.element),
     ),
     shards.element,
-    h("div", { class: "pair even" }, plan.element, builds.element),
+    h("div", { class: "pair" }, plan.element, builds.element),
     letters.element,
   );
   return {

@@ -63,6 +63,9 @@ export async function overview(place, context) {
   };
 }
 
+/** Without the minute that is not over, which would look like a fall. */
+const over = (minutes) => minutes.slice(0, -1);
+
 function rateCard() {
   const value = h("data", { class: "hero-number", id: "total-rate", value: "" }, "–");
   const spark = sparkline();
@@ -84,13 +87,12 @@ function rateCard() {
     update(document) {
       value.value = String(document.per_second ?? "");
       say(value, perSecond(document.per_second));
-      // The minute that is not over would look like a fall.
-      const over = document.minutes.slice(0, -1).map((one) => one.counted);
-      spark.update(over);
+      const counted = over(document.minutes).map((one) => one.counted);
+      spark.update(counted);
       say(
         most,
-        over.length
-          ? `by minute, ${short(Math.max(...over))} at most in the last hour`
+        counted.length
+          ? `by minute, ${short(Math.max(...counted))} at most in the last hour`
           : "the first minute is not over yet",
       );
     },
@@ -162,7 +164,7 @@ function topRow() {
       say(rank, String(one.rank));
       showMove(move, one);
       link.update(one.counter, counterLink(one.counter));
-      if (one.minutes) spark.update(one.minutes);
+      if (one.minutes) spark.update(over(one.minutes));
       count.value = String(one.count);
       say(count, (one.error ? "≈ " : "") + whole(one.count));
     },
@@ -194,8 +196,7 @@ function trending() {
     caption: "What trends, by the last minute that is over",
     columns: [
       { name: "Counter" },
-      { name: "Kind" },
-      { name: "Last hour", class: "spark-cell roomy" },
+      { name: "Last hour", class: "spark-cell" },
       { name: "Seen", number: true },
       { name: "Expected", number: true },
       { name: "Since", number: true, class: "roomy" },
@@ -228,9 +229,8 @@ function trendRow() {
   const element = h(
     "tr",
     null,
-    h("th", { scope: "row", class: "name" }, link.element),
-    h("td", null, kind),
-    h("td", { class: "spark-cell roomy" }, spark.element),
+    h("th", { scope: "row", class: "name" }, link.element, " ", kind),
+    h("td", { class: "spark-cell" }, spark.element),
     seen,
     expected,
     since,
@@ -241,7 +241,7 @@ function trendRow() {
       link.update(one.counter, counterLink(one.counter));
       kind.className = `chip chip-${one.kind}`;
       say(kind, one.kind);
-      spark.update(one.minutes);
+      spark.update(over(one.minutes));
       say(seen, whole(one.observed));
       say(expected, whole(Math.round(one.expected)));
       say(since, one.entered ? minute(Date.parse(one.entered)) : "–");

@@ -34,6 +34,20 @@ export function ticks(least, most, number) {
   return found;
 }
 
+/** By how many windows of a grain marks of time may be apart, so that they are at round times. */
+const APART = {
+  "1m": [1, 2, 5, 10, 15, 30, 60, 120, 180, 360],
+  "1h": [1, 2, 3, 6, 12, 24, 48, 96, 168],
+  "1d": [1, 2, 7, 14, 28, 56, 112, 224],
+};
+
+/** Which windows have a mark below them, at most as many as asked for; the first one may have none. */
+export function marks(windows, by, number) {
+  const least = windows.length / Math.max(1, number);
+  const apart = (APART[by].find((one) => one >= least) ?? APART[by].at(-1)) * GRAIN_MS[by];
+  return windows.flatMap((one, index) => (one.ms % apart ? [] : [index]));
+}
+
 /** A part of a range after zooming by a factor around a place; never less than four windows. */
 export function zoomed([from, to], factor, around, length) {
   const size = Math.min(length, Math.max(4, Math.round((to - from) * factor)));
