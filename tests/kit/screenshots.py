@@ -75,7 +75,7 @@ def wait_for_trends(browser: Browser, url: str) -> None:
 
     def is_lively() -> bool:
         told = {one.text.split()[1] for one in browser.all(FEED)}
-        return {"entered", "left"} <= told and len(browser.all(FEED)) > 4 and bool(trends())
+        return {"entered", "left"} <= told and len(browser.all(FEED)) > 2 and bool(trends())
 
     def trends() -> object:
         return browser.all(TRENDING)

@@ -33,8 +33,7 @@ export async function operator(_, context) {
       tiles.map((one) => one.element),
     ),
     shards.element,
-    h("div", { class: "pair" }, plan.element, builds.element),
-    letters.element,
+    h("div", { class: "pair" }, plan.element, h("div", { class: "stack" }, builds.element, letters.element)),
   );
   return {
     title: "Operator",

@@ -255,15 +255,20 @@ function moves(context) {
     loading: "Loading …",
     empty: "Nothing began or ceased to trend in the last hour.",
     keyOf: (one) => `${one.window} ${one.transition} ${one.counter}`,
-    row: (one) => ({
-      element: h(
-        "li",
-        null,
-        h("time", { datetime: one.window }, minute(Date.parse(one.window))),
-        h("span", { class: `went went-${one.transition}` }, one.transition === "enter" ? "entered" : "left"),
-        h("a", { href: counterLink(one.counter) }, one.counter),
-      ),
-    }),
+    row(one) {
+      const link = counterName();
+      link.update(one.counter, counterLink(one.counter));
+      const went = one.transition === "enter" ? "entered" : "left";
+      return {
+        element: h(
+          "li",
+          { class: "name" },
+          h("time", { datetime: one.window }, minute(Date.parse(one.window))),
+          h("span", { class: `went went-${one.transition}` }, went),
+          link.element,
+        ),
+      };
+    },
   });
   let heard = null;
   return {

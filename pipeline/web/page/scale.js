@@ -27,10 +27,11 @@ function bounds(window) {
 export function ticks(least, most, number) {
   const rough = Math.max(most - least, 1) / number;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].find((one) => one * power >= rough) * power);
+  const whole = [1, 2, 2.5, 5, 10].map((one) => one * power).filter(Number.isInteger);
+  const step = whole.find((one) => one >= rough) ?? 1;
   const found = [];
   for (let value = Math.ceil(least / step) * step; value <= most + step / 1e6; value += step)
-    found.push(value);
+    found.push(value + 0); // No -0.
   return found;
 }
 

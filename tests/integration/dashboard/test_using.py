@@ -18,7 +18,7 @@ from tests.integration.dashboard.conftest import counter_url, produce
 from tests.integration.dashboard.test_page import is_live
 from tests.integration.dashboard.test_trends import rows
 from tests.kit.chromium import DESKTOP, Browser
-from tests.kit.processes import Process
+from tests.kit.processes import Process, free_port
 from tests.kit.tally import START_TIMEOUT_S, TALLY, RunningTally, start_worker
 from tests.kit.web import Web
 
@@ -173,6 +173,39 @@ def test_estimates_are_shown_as_such_with_the_bounds_of_tally_count(
     browser.until(
         lambda: [one.text for one in browser.all("#main th.name")] == ranked, "the ranking"
     )
+
+
+def test_corrections_are_listed_with_who_and_why(
+    browser: Browser, tally: RunningTally, web: Web
+) -> None:
+    counter, why = "likes:corrected", "<i>counted twice</i>"
+    produce(tally, *[{"counter": counter}] * 9)
+    tally.run("adjust", counter, "--by", "-4", "--why", why)
+    [made] = tally.json("history", counter)["adjustments"]
+    opened(browser, web, counter)
+    browser.until(lambda: browser.value("#figure-adjusted") == "-4", "the correction")
+    browser.until(lambda: browser.value("#figure-total") == "5", "the total")
+    listed = partial(rows, browser, '[aria-labelledby="card-adjustments"] tbody tr')
+    at = made["at"].replace("T", " ")[:16]
+    browser.until(lambda: listed() == [[at, "-4", made["who"], why, "total"]], "who and why")
+
+
+def test_a_page_says_that_clickhouse_is_away_in_the_servers_words(
+    browser: Browser, tally: RunningTally, tmp_path: Path
+) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    browser.look(DESKTOP)
+    with Web({**tally.env, "TALLY_CLICKHOUSE": nowhere}, tmp_path / "web.txt") as alone:
+        browser.open(f"{alone.url}/")
+        browser.until(lambda: "Cannot list families" in browser.text(".note-error"), "an error")
+        browser.open(counter_url(alone, RISES))
+        browser.until(lambda: browser.text("#pulse-text") == "Trouble", "it says so")
+        said = browser.text("#banner")
+        assert said.startswith("Some numbers cannot be told now: ")
+        assert "ClickHouse" in said
+        assert browser.one("#banner").is_displayed()
+    browser.open("about:blank")
+    browser.console()  # Answers that were errors are told there, as they should be.
 
 
 def test_a_replay_is_watched_until_it_has_caught_up(
