@@ -181,6 +181,7 @@ def test_corrections_are_listed_with_who_and_why(
     counter, why = "likes:corrected", "<i>counted twice</i>"
     produce(tally, *[{"counter": counter}] * 9)
     tally.run("adjust", counter, "--by", "-4", "--why", why)
+    tally.wait_for(f"SELECT total FROM tally.totals WHERE counter = '{counter}'", [(5,)])
     [made] = tally.json("history", counter)["adjustments"]
     opened(browser, web, counter)
     browser.until(lambda: browser.value("#figure-adjusted") == "-4", "the correction")
