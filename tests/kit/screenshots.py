@@ -1,7 +1,7 @@
 """The pictures of the dashboard in docs/images: `python -m tests.kit.screenshots [FOLDER]`.
 
 They show a new `tally demo`, as anybody sees it after some minutes, with a correction and two
-refused events. Needs Debian's chromium and chromium-driver; takes about five minutes.
+refused events. Needs Debian's chromium and chromium-driver; takes five to eight minutes.
 """
 
 import json
