@@ -24,33 +24,45 @@ _WORDS = (
 _PAGES = ("/", "/about", "/pricing", "/blog", "/docs", "/login", "/search", "/help", "/jobs")
 
 
+_FAMILY_SHARES = (0.4, 0.4, 0.2)
+"""Of likes, views and hashtags."""
+
+
 class SyntheticStream:
     """Makes events for given moments. Not thread-safe."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
-        likes = [f"likes:post-{n}" for n in range(1, 2_001)]
-        views = [f"views:{page}" for page in _PAGES] + [f"views:/blog/{n}" for n in range(500)]
-        tags = [f"hashtag:#{word}" for word in _WORDS] + [f"hashtag:#topic{n}" for n in range(500)]
-        self._counters = np.array([*likes, *views, *tags])
-        self._shares = np.concatenate(
-            [0.4 * _zipf(len(likes)), 0.4 * _zipf(len(views)), 0.2 * _zipf(len(tags))]
+        names = (
+            [f"likes:post-{n}" for n in range(1, 2_001)],
+            [f"views:{page}" for page in (*_PAGES, *(f"/blog/{n}" for n in range(500)))],
+            [f"hashtag:#{tag}" for tag in (*_WORDS, *(f"topic{n}" for n in range(500)))],
         )
+        # The last one stands for whatever bursts.
+        self._counters = [*(name for family in names for name in family), ""]
+        self._is_likes = np.array([name.startswith("likes:") for name in self._counters])
+        self._shares = np.concatenate(
+            [share * _zipf(len(each)) for share, each in zip(_FAMILY_SHARES, names, strict=True)]
+        )
+        self._members = pa.array([f"member-{n}" for n in range(_MEMBERS)], pa.string())
+        self._regions = pa.array(REGIONS, pa.string())
 
     def events(self, at_ms: int, count: int) -> pa.Table:
         """`count` events that happen at `at_ms`, in the columns of a frame."""
-        counters = self._rng.choice(self._counters, count, p=self._shares)
+        chosen = self._rng.choice(len(self._shares), count, p=self._shares)
         bursting = self._rng.random(count) < _burst_share(at_ms)
-        counters[bursting] = _burst_counter(at_ms)
-        unliked = (self._rng.random(count) < 0.05) & np.char.startswith(counters, "likes:")
+        chosen[bursting] = len(self._counters) - 1
+        counters = pa.array([*self._counters[:-1], _burst_counter(at_ms)], pa.string())
+        unliked = (self._rng.random(count) < 0.05) & self._is_likes[chosen]
         members = self._rng.integers(_MEMBERS, size=count)
+        regions = self._rng.choice(len(REGIONS), count, p=_REGION_SHARES)
         return pa.table(
             {
-                "counter": pa.array(counters.tolist(), pa.string()),
+                "counter": counters.take(pa.array(chosen)),
                 "delta": np.where(unliked, -1, 1),
                 "at": np.full(count, at_ms, np.int64),
-                "member": pa.array([f"member-{n}" for n in members], pa.string()),
-                "region": self._rng.choice(REGIONS, count, p=_REGION_SHARES).tolist(),
+                "member": self._members.take(pa.array(members)),
+                "region": self._regions.take(pa.array(regions)),
                 "id": pa.nulls(count, pa.string()),
             }
         )
@@ -62,9 +74,9 @@ def _zipf(size: int) -> NDArray[np.float64]:
 
 
 def _burst_share(at_ms: int) -> float:
-    """From nothing to a fifth of everything and back, once per burst."""
+    """From nothing to a tenth of everything and back, once per burst."""
     phase = (at_ms % _BURST_MS) / _BURST_MS
-    return float(0.2 * np.sin(np.pi * phase) ** 2)
+    return float(0.1 * np.sin(np.pi * phase) ** 2)
 
 
 def _burst_counter(at_ms: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,10 +30,12 @@ def demo(
     """Everything on this machine, with a synthetic stream and a live table.
 
     Posts are liked and unliked, pages viewed, hashtags used; every two minutes a new one bursts.
+    A new demo's hashtags have a past of half an hour, so that bursts trend from the beginning.
     Ctrl-C stops everything and keeps the data, so that the next start goes on counting.
     """
     # Imported here since they bring the clients, which `tally --help` can do without.
     from pipeline.local.demo import Demo  # noqa: PLC0415
+    from pipeline.local.past import write_past  # noqa: PLC0415
     from pipeline.local.up import UpOptions, up  # noqa: PLC0415
 
     clock = SystemClock()
@@ -42,4 +45,5 @@ def demo(
         stop()
 
     options = UpOptions(data, kafka_port, clickhouse_port, web_port, workers=1)
-    raise typer.Exit(asyncio.run(up(options, clock, tell, attend)))
+    past = partial(write_past, clock=clock, rate=rate)
+    raise typer.Exit(asyncio.run(up(options, clock, tell, attend, past)))

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -315,12 +315,19 @@ class Attend(Protocol):
     async def __call__(self, addresses: Addresses, stop: Callable[[], None]) -> None: ...
 
 
-async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], attend: Attend) -> int:
+async def up(
+    options: UpOptions,
+    clock: Clock,
+    tell: Callable[[News], None],
+    attend: Attend,
+    prepare: Callable[[Path], Awaitable[None]] | None = None,
+) -> int:
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
+    `prepare` is given the log's folder before anything starts, while all of it is ours.
     Raises OperatorError before anything is started for a folder in use, a taken port or a mistake
     in the families' or the token file, and later for a part that cannot be brought up; all parts
-    are ended then. Raises what `attend` raises.
+    are ended then. Raises what `attend` and `prepare` raise.
     """
     with claimed(options.data):
         addresses = await choose_addresses(options, clock)
@@ -331,6 +338,8 @@ async def up(options: UpOptions, clock: Clock, tell: Callable[[News], None], att
         apply_rules = rules_step(settings, clock, tell)
         file = options.data / "addresses.json"
         file.unlink(missing_ok=True)
+        if prepare is not None:
+            await prepare(options.data / "log")
         plan = stages(options.data, addresses, options.workers, options.fsync)
         supervisor = Supervisor(plan, options.data / "logs", clock, tell)
         was_cut_short = _obey_signals(supervisor, clock)

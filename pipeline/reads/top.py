@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pipeline.reads.ranking import Place, Source
     from pipeline.reads.reads import FlushedShard, Reads
+    from pipeline.reads.sketched import Sketch
 
 ALL_REGIONS = "*"
 
@@ -89,6 +90,75 @@ class RankAnswer:
         return {**own, **self.ranking.document()}
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question of a ranking with what hardly changes: windows, sketches, what spilled.
+
+    Whoever asks it again and again prepares it now and then. Meanwhile a sliding time does not
+    slide.
+    """
+
+    period: Period
+    scope: Scope
+    sketches: tuple[Sketch, ...]
+    newest_ms: int
+    spilled_to: str | None
+    remarks: tuple[str, ...]
+
+    def source(self, reads: Reads) -> Source:
+        """Where its ranking comes from."""
+        return SketchedSource(reads, self.sketches)
+
+    def ranking(self, known: AsOf, notes: list[str]) -> Ranking:
+        """What is to be said of an answer."""
+        span, region = self.scope.span, self.scope.region
+        return Ranking(
+            family=self.scope.family,
+            region=ALL_REGIONS if region is None else region,
+            window=self.period.text(span),
+            since=spans.window_text(span.since_ms),
+            until=None if span.until_ms == spans.FOREVER_MS else spans.window_text(span.until_ms),
+            known=known,
+            spilled_to=self.spilled_to,
+            remarks=[*notes, *self.remarks],
+        )
+
+    def emptiness(self) -> str:
+        """Why there may be nothing to rank."""
+        where = "" if self.scope.region is None else f" in region {self.scope.region!r}"
+        return (
+            f"no counter of {self.scope.family} was above 0 in that time{where}; the family's "
+            f"newest minute is {spans.window_text(self.newest_ms)}"
+        )
+
+
+def prepared(
+    reads: Reads, family: str, period: Period, region: str, positions: Sequence[FlushedShard]
+) -> Prepared:
+    """What a ranking is made of, with positions that were read before.
+
+    Blocks; raises NothingThereError for a family nobody counted, TryAgainError.
+    """
+    newest, counted_as = newest_ms(reads, family)
+    span = period.span(reads.now_ms(), newest)
+    found = windows(reads, counted_as, span, positions)
+    scope = Scope(family, None if region == ALL_REGIONS else region, found.pieces, span)
+    known = tuple(sketches(reads, family, span))
+    # Sketches know what spilled.
+    spilled_to = None if known else _spilled_to(reads, scope)
+    return Prepared(period, scope, known, newest, spilled_to, tuple(found.remarks))
+
+
+def _spilled_to(reads: Reads, scope: Scope) -> str | None:
+    rest = spill_counter(scope.family)
+    rows = reads.rows(
+        "SELECT counter, sum(p) + sum(n) AS amount "
+        f"FROM ({cell_sql.cells(scope.pieces)}) GROUP BY counter",
+        {"counters": [rest, spill_counter("")]},
+    )
+    return reads.spill_of(rest, {counter: int(amount) for counter, amount in rows})
+
+
 def top(
     reads: Reads,
     family: str,
@@ -102,10 +172,25 @@ def top(
 
     Blocks; raises NothingThereError for a family nobody counted, TryAgainError.
     """
-    asked = _Asked(reads, family, period, region)
-    rows = (source or asked.source).greatest(asked.scope, k)
+    positions = reads.positions()
+    asked = prepared(reads, family, period, region, positions)
+    return greatest(reads, asked, positions, k, source)
+
+
+def greatest(
+    reads: Reads,
+    asked: Prepared,
+    positions: Sequence[FlushedShard],
+    k: int,
+    source: Source | None = None,
+) -> TopAnswer:
+    """As `top`, of a question that is prepared: one query, unless the family has sketches.
+
+    `positions` were read before. Blocks; raises TryAgainError.
+    """
+    rows = (source or asked.source(reads)).greatest(asked.scope, k)
     notes = [] if rows else [asked.emptiness()]
-    return TopAnswer(asked.ranking(notes), ranked(rows))
+    return TopAnswer(asked.ranking(as_of(positions, reads.now_ms()), notes), ranked(rows))
 
 
 def rank(
@@ -123,8 +208,9 @@ def rank(
     family, colon, key = counter.partition(":")
     if not (family and colon and key):
         raise BadInputError(f"{counter!r} is no counter; write family:key")
-    asked = _Asked(reads, family, period, region)
-    place = (source or asked.source).place(asked.scope, counter)
+    positions = reads.positions()
+    asked = prepared(reads, family, period, region, positions)
+    place = (source or asked.source(reads)).place(asked.scope, counter)
     notes = []
     if not place.of:
         notes = [asked.emptiness()]
@@ -132,7 +218,7 @@ def rank(
         notes = [f"it has no rank: its count in that time is {place.row.count:,}, not above 0"]
     above, below = _neighbours(place)
     return RankAnswer(
-        ranking=asked.ranking(notes),
+        ranking=asked.ranking(as_of(positions, reads.now_ms()), notes),
         counter=counter,
         rank=place.rank,
         of=place.of,
@@ -150,53 +236,3 @@ def _neighbours(place: Place) -> tuple[RankedCounter | None, RankedCounter | Non
     if place.rank is None:  # All that have a rank are above.
         return ranked_at(place.above, place.of), None
     return ranked_at(place.above, place.rank - 1), ranked_at(place.below, place.rank + 1)
-
-
-class _Asked:
-    """A question while it is being answered. Positions come first: what is read later has more."""
-
-    def __init__(self, reads: Reads, family: str, period: Period, region: str) -> None:
-        self._reads = reads
-        self._period = period
-        self._newest_ms, counted_as = newest_ms(reads, family)
-        self._positions: Sequence[FlushedShard] = reads.positions()
-        self._span = period.span(reads.now_ms(), self._newest_ms)
-        found = windows(reads, counted_as, self._span, self._positions)
-        self._remarks = found.remarks
-        place = None if region == ALL_REGIONS else region
-        self.scope = Scope(family, place, found.pieces, self._span)
-        self._sketches = sketches(reads, family, self._span)
-        self.source = SketchedSource(reads, self._sketches)
-
-    def ranking(self, notes: list[str]) -> Ranking:
-        """To be asked for at the end: as of when it is goes by the clock."""
-        span, region = self._span, self.scope.region
-        return Ranking(
-            family=self.scope.family,
-            region=ALL_REGIONS if region is None else region,
-            window=self._period.text(span),
-            since=spans.window_text(span.since_ms),
-            until=None if span.until_ms == spans.FOREVER_MS else spans.window_text(span.until_ms),
-            known=as_of(self._positions, self._reads.now_ms()),
-            spilled_to=self._spilled_to(),
-            remarks=[*notes, *self._remarks],
-        )
-
-    def emptiness(self) -> str:
-        """Why there may be nothing to rank."""
-        where = "" if self.scope.region is None else f" in region {self.scope.region!r}"
-        return (
-            f"no counter of {self.scope.family} was above 0 in that time{where}; the family's "
-            f"newest minute is {spans.window_text(self._newest_ms)}"
-        )
-
-    def _spilled_to(self) -> str | None:
-        if self._sketches:  # These know what spilled.
-            return None
-        rest = spill_counter(self.scope.family)
-        rows = self._reads.rows(
-            "SELECT counter, sum(p) + sum(n) AS amount "
-            f"FROM ({cell_sql.cells(self.scope.pieces)}) GROUP BY counter",
-            {"counters": [rest, spill_counter("")]},
-        )
-        return self._reads.spill_of(rest, {counter: int(amount) for counter, amount in rows})

@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from pipeline.adjustments.history import Entry
+from pipeline.reads.regions import RegionCount
+
 
 class Explained(BaseModel):
     """Why a counter has its value: what `tally explain --json` prints."""
@@ -28,33 +31,10 @@ class Explained(BaseModel):
     capped: bool
 
 
-class Adjustment(BaseModel):
-    """One correction. Without a window it is of the total alone."""
-
-    counter: str
-    at: str
-    who: str
-    why: str
-    by: int
-    before: int | None
-    after: int | None
-    region: str
-    grain: str | None
-    window: str | None
-    id: str
-
-
 class History(BaseModel):
     """Corrections of a counter, newest first."""
 
-    adjustments: list[Adjustment]
-
-
-class RegionCount(BaseModel):
-    """What a region has of a counter; "" is where the region is not known."""
-
-    region: str
-    net: int
+    adjustments: list[Entry]
 
 
 class Regions(BaseModel):

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -13,10 +12,8 @@ from pathlib import Path
 from pipeline.clock import SystemClock
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
-from pipeline.embedded.log.maintenance import Maintenance
-from pipeline.embedded.log.server import Server
+from pipeline.embedded.log.running import claimed, running
 from pipeline.errors import OperatorError
-from pipeline.local.claim import claimed
 from pipeline.metrics.definitions.log import LOG
 from pipeline.metrics.liveness import Liveness
 from pipeline.metrics.server import MetricsServer
@@ -40,13 +37,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def raise_file_limit() -> int:
-    """As many open files as the system lets us have; the number."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
-
-
 async def serve(options: argparse.Namespace) -> None:
     """Serves until SIGTERM or SIGINT, metrics too where TALLY_METRICS says host:port.
 
@@ -65,35 +55,16 @@ async def _serve(options: argparse.Namespace, metrics: Metrics, liveness: Livene
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     broker = Broker(options.data, SystemClock(), options.fsync, metrics)
-    # Half of the files are left for segments, however many peers come.
-    server = Server(broker, connections_max=raise_file_limit() // 2)
-    try:
-        port = await server.start(options.host, options.port)
-    except OSError as error:
-        broker.stop()
-        raise OperatorError(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another port"
-        ) from error
-    maintenance = Maintenance(broker, broker.clock)
-    tasks = [
-        loop.create_task(broker.flusher.run()),
-        loop.create_task(broker.coordinator.run()),
-        loop.create_task(maintenance.run()),
-        loop.create_task(liveness.run()),
-    ]
-    sys.stdout.write(f"log ready on {options.host}:{port}\n")
-    sys.stdout.flush()
-    stop = loop.create_task(stopped.wait())
-    await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    await server.stop()
-    for task in [stop, *tasks]:
-        task.cancel()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    maintenance.stop()
-    broker.stop()
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
+    async with running(broker, options.host, options.port) as log:
+        sys.stdout.write(f"log ready on {options.host}:{log.port}\n")
+        sys.stdout.flush()
+        tasks = [loop.create_task(one) for one in (stopped.wait(), log.ended(), liveness.run())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
 
 
 def main() -> int:
@@ -102,12 +73,7 @@ def main() -> int:
     # A thread that compacts must hand over to the one that answers often, not 200 times a second.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        with claimed(
-            options.data,
-            "lock",
-            unusable=f"cannot use {options.data}: {{why}}",
-            in_use=f"{options.data} is in use by another log: stop it, or choose another folder",
-        ):
+        with claimed(options.data):
             asyncio.run(serve(options))
     except OperatorError as error:
         sys.stderr.write(f"{error}\n")

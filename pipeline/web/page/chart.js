@@ -4,12 +4,13 @@
 // has all of them.
 
 import { h, s, say } from "./dom.js";
-import { day, minute, short, whole, windowName } from "./format.js";
-import { ticks, withoutGaps, zoomed } from "./scale.js";
+import { axisName, short, whole, windowName } from "./format.js";
+import { marks, ticks, withoutGaps, zoomed } from "./scale.js";
 
 const HEIGHT = 240;
 const PAD = { top: 12, right: 8, bottom: 26, left: 46 };
-const TICK_EVERY_PX = 96;
+const TICK_EVERY_PX = 84;
+const TICK_WIDTH_PX = 34;
 const DRAG_PX = 6;
 
 export function chart() {
@@ -176,17 +177,13 @@ export function chart() {
   }
 
   function timeTicks(windows, width, step) {
-    const number = Math.max(1, Math.floor(width / TICK_EVERY_PX));
-    const each = Math.max(1, Math.ceil(windows.length / number));
-    return windows.flatMap((one, index) => {
-      if (index % each || index * step > width - 36) return [];
-      const text =
-        by === "1d"
-          ? day(one.ms).slice(5)
-          : by === "1h"
-            ? `${day(one.ms).slice(5)} ${minute(one.ms)}`
-            : minute(one.ms);
-      return [s("text", { x: PAD.left + index * step, y: HEIGHT - 8 }, text)];
+    return marks(windows, by, width / TICK_EVERY_PX).flatMap((index) => {
+      const left = index * step;
+      if (left > width - TICK_WIDTH_PX) return [];
+      return [
+        s("line", { x1: PAD.left + left, x2: PAD.left + left, y1: HEIGHT - 24, y2: HEIGHT - 20, class: "zero" }),
+        s("text", { x: PAD.left + left, y: HEIGHT - 7 }, axisName(windows[index].ms, by)),
+      ];
     });
   }
 

@@ -2,18 +2,19 @@
 
 import { chart } from "./chart.js";
 import { copyable, shellQuoted, sqlQuoted } from "./copy.js";
-import { card, h, keyed, note, say, table } from "./dom.js";
+import { card, h, say } from "./dom.js";
 import { moment, regionName, signed, whole } from "./format.js";
 import { counterLink } from "./links.js";
+import { figure, regionChoice, tableCard, textRow } from "./parts.js";
 import { why } from "./why.js";
 
 const GRAINS = { "1m": "Minutes", "1h": "Hours", "1d": "Days" };
 
 export async function counter(place, context) {
   const { counter: name, region, by } = place;
-  const total = figure("Total", "total");
-  const uniques = figure("Distinct members", "uniques");
-  const adjusted = figure("Corrected by", "adjusted");
+  const total = figure("Total", "figure-total");
+  const uniques = figure("Distinct members", "figure-uniques");
+  const adjusted = figure("Corrected by", "figure-adjusted");
   const bars = chart();
   const regions = regionTable(name);
   const shards = shardTable();
@@ -21,12 +22,8 @@ export async function counter(place, context) {
   const corrections = adjustmentTable();
   const texts = elsewhere(name, region, by, context);
 
-  const choose = h("div", { class: "choose" }, h("label", { for: "region" }, "Region"), regions.select);
-  regions.select.addEventListener(
-    "change",
-    () => (location.hash = counterLink(name, regions.select.value, by)),
-  );
-  regions.choose([], region);
+  const choice = regionChoice(region, (chosen) => (location.hash = counterLink(name, chosen, by)));
+  const choose = h("div", { class: "choose" }, h("label", { for: "region" }, "Region"), choice.element);
   const root = h(
     "div",
     { class: "view" },
@@ -35,11 +32,10 @@ export async function counter(place, context) {
     card("Windows", grains(name, region, by), bars.element),
     h(
       "div",
-      { class: "pair even" },
-      reasons.element,
+      { class: "pair" },
+      h("div", { class: "stack" }, reasons.element, corrections.element),
       h("div", { class: "stack" }, regions.element, shards.element),
     ),
-    corrections.element,
     texts,
   );
 
@@ -57,6 +53,7 @@ export async function counter(place, context) {
         const raw = document.net === document.total ? "" : `${whole(document.net)} net, shown as 0`;
         total.update(
           document.total,
+          (about && "≈ ") + whole(document.total),
           [about, raw, ...(document.remarks ?? [])].filter(Boolean).join("; ") || regionName(region),
         );
       },
@@ -66,50 +63,27 @@ export async function counter(place, context) {
         if (found)
           uniques.update(
             found.uniques,
+            whole(found.uniques),
             found.low === found.high
               ? "exactly"
               : `${whole(found.low)} to ${whole(found.high)}, with 95 % confidence`,
           );
-        else uniques.update(null, "members of this family are not counted");
-        const { adjustments } = document.explanation;
+        else uniques.update(null, "–", "members of this family are not counted");
+        const { count, by: amount } = document.explanation.adjustments;
         adjusted.update(
-          adjustments.by,
-          adjustments.count
-            ? `${whole(adjustments.count)} ${adjustments.count === 1 ? "adjustment" : "adjustments"}`
-            : "no adjustments",
-          signed,
+          amount,
+          signed(amount),
+          count ? `${whole(count)} ${count === 1 ? "adjustment" : "adjustments"}` : "no adjustments",
         );
-        regions.update(document.regions);
-        regions.choose(
-          document.regions.map((one) => one.region),
-          region,
-        );
+        const most = Math.max(1, ...document.regions.map((one) => Number(one.net)));
+        regions.update(document.regions.map((one) => ({ ...one, most })));
+        choice.update(document.regions.map((one) => one.region));
         shards.update(document.explanation.shards);
         reasons.update(document.explanation);
         corrections.update(document.history);
       },
     },
     close: bars.close,
-  };
-}
-
-function figure(label, id) {
-  const value = h("data", { class: "figure-number", id: `figure-${id}`, value: "" }, "…");
-  const more = h("p", { class: "hint" }, "loading");
-  const element = h(
-    "section",
-    { class: "card figure", "aria-label": label },
-    h("p", { class: "label" }, label),
-    h("p", null, value),
-    more,
-  );
-  return {
-    element,
-    update(number, text, format = whole) {
-      value.value = String(number ?? "");
-      say(value, format(number));
-      say(more, text);
-    },
   };
 }
 
@@ -124,129 +98,76 @@ function grains(name, region, by) {
 }
 
 function regionTable(name) {
-  const { element: box, body } = table("The value by region", [
-    { name: "Region" },
-    { name: "Share", class: "bar-cell" },
-    { name: "Count", number: true },
-  ]);
-  const empty = note("loading", "Loading regions …");
-  const select = h("select", { id: "region" });
-  box.hidden = true;
-  function update(found) {
-    const most = Math.max(1, ...found.map((one) => Number(one.net)));
-    box.hidden = !found.length;
-    empty.hidden = found.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "No region is known of it.");
-    keyed(
-      body,
-      found,
-      (one) => one.region,
-      (one) => {
-        const meter = h("meter", { min: 0, "aria-label": `share of ${regionName(one.region)}` });
-        const count = h("td", { class: "number" });
-        return {
-          element: h(
-            "tr",
-            null,
-            h(
-              "th",
-              { scope: "row" },
-              h("a", { href: counterLink(name, one.region) }, regionName(one.region)),
-            ),
-            h("td", { class: "bar-cell" }, meter),
-            count,
-          ),
-          update(now) {
-            meter.max = most;
-            meter.value = Math.max(0, Number(now.net));
-            say(count, whole(now.net));
-          },
-        };
-      },
-    );
-  }
-  function choose(found, region) {
-    const names = ["*", ...new Set([...found, ...(region === "*" ? [] : [region])])];
-    if (names.join("\n") === [...select.options].map((one) => one.value).join("\n") && select.options.length)
-      return;
-    select.replaceChildren(
-      ...names.map((one) => h("option", { value: one, selected: one === region }, regionName(one))),
-    );
-  }
-  return { element: card("Regions", empty, box), select, update, choose };
+  return tableCard("Regions", {
+    caption: "The value by region",
+    columns: [{ name: "Region" }, { name: "Share", class: "bar-cell" }, { name: "Count", number: true }],
+    loading: "Loading regions …",
+    empty: "No region is known of it.",
+    keyOf: (one) => one.region,
+    row(one) {
+      const meter = h("meter", { min: 0, "aria-label": `share of ${regionName(one.region)}` });
+      const count = h("td", { class: "number" });
+      const link = h("a", { href: counterLink(name, one.region) }, regionName(one.region));
+      return {
+        element: h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, link),
+          h("td", { class: "bar-cell" }, meter),
+          count,
+        ),
+        update(now) {
+          meter.max = now.most;
+          meter.value = Math.max(0, Number(now.net));
+          say(count, whole(now.net));
+        },
+      };
+    },
+  });
 }
 
 function shardTable() {
-  const { element: box, body } = table("What each shard saw", [
+  const columns = [
     { name: "Shard" },
     { name: "Added", number: true },
     { name: "Taken", number: true },
     { name: "Duplicates", number: true },
     { name: "Through", number: true },
-  ]);
-  const empty = note("loading", "Loading shards …");
-  box.hidden = true;
-  function update(found) {
-    box.hidden = !found.length;
-    empty.hidden = found.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "No shard has counted it.");
-    keyed(
-      body,
-      found,
-      (one) => `${one.shard} ${one.replica}`,
-      () => {
-        const cells = [
-          h("th", { scope: "row" }),
-          ...Array.from({ length: 4 }, () => h("td", { class: "number" })),
-        ];
-        return {
-          element: h("tr", null, cells),
-          update: (one) =>
-            [one.shard, one.p, one.n, one.duplicates, one.flushed_through].forEach((value, index) =>
-              say(cells[index], whole(value)),
-            ),
-        };
-      },
-    );
-  }
-  return { element: card("Shards", empty, box), update };
+  ];
+  return tableCard("Shards", {
+    caption: "What each shard saw",
+    columns,
+    loading: "Loading shards …",
+    empty: "No shard has counted it.",
+    keyOf: (one) => `${one.shard} ${one.replica}`,
+    row: textRow(columns, (one) =>
+      [one.shard, one.p, one.n, one.duplicates, one.flushed_through].map(whole),
+    ),
+  });
 }
 
 function adjustmentTable() {
-  const { element: box, body } = table("Adjustments, the newest first", [
+  const columns = [
     { name: "When" },
     { name: "By", number: true },
     { name: "Who" },
-    { name: "Why" },
+    { name: "Why", class: "wide" },
     { name: "Of" },
-  ]);
-  const empty = note("loading", "Loading adjustments …");
-  box.hidden = true;
-  function update(found) {
-    box.hidden = !found.length;
-    empty.hidden = found.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "Nobody has corrected it.");
-    keyed(
-      body,
-      found,
-      (one) => one.id,
-      (one) => ({
-        element: h(
-          "tr",
-          null,
-          h("th", { scope: "row" }, h("time", { datetime: one.at }, moment(Date.parse(one.at)))),
-          h("td", { class: "number" }, signed(one.by)),
-          h("td", null, one.who),
-          h("td", { class: "wide" }, one.why),
-          h("td", null, one.window ? `${one.grain} ${moment(Date.parse(one.window))}` : "total"),
-        ),
-      }),
-    );
-  }
-  return { element: card("Adjustments", empty, box), update };
+  ];
+  return tableCard("Adjustments", {
+    caption: "Adjustments, the newest first",
+    columns,
+    loading: "Loading adjustments …",
+    empty: "Nobody has corrected it.",
+    keyOf: (one) => one.id,
+    row: textRow(columns, (one) => [
+      moment(Date.parse(one.at)),
+      signed(one.by),
+      one.who,
+      one.why,
+      one.window ? `${one.grain} ${moment(Date.parse(one.window))}` : "total",
+    ]),
+  });
 }
 
 function elsewhere(name, region, by, context) {

@@ -27,7 +27,7 @@ export function perSecond(value) {
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${ONE.format(ms / 1000)} s`;
+  if (ms < 60_000) return `${(ms < 10_000 ? ONE : WHOLE).format(ms / 1000)} s`;
   const minutes = Math.round(ms / 60_000);
   if (minutes < 120) return `${minutes} min`;
   const hours = Math.round(ms / 3_600_000);
@@ -53,6 +53,11 @@ export const minute = (ms) => iso(ms).slice(11, 16);
 export const moment = (at) => iso(at).slice(0, 16).replace("T", " ");
 /** 2026-11-17 */
 export const day = (ms) => iso(ms).slice(0, 10);
+
+/** A place on an axis of a grain: the time of day, or the day where one begins. */
+export function axisName(ms, by) {
+  return by === "1d" || (by === "1h" && minute(ms) === "00:00") ? day(ms).slice(5) : minute(ms);
+}
 
 /** When a window of a grain begins, as one says it. */
 export function windowName(ms, by) {

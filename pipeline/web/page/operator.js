@@ -1,8 +1,11 @@
 // How the pipeline is doing: lag and ages by shard, the plan, refused events, builds.
 
-import { card, h, keyed, note, say, table } from "./dom.js";
+import { card, h, keyed, note, say } from "./dom.js";
 import { bytes, duration, moment, perSecond, short, whole } from "./format.js";
 import { counterLink } from "./links.js";
+import { figure, listCard, tableCard, textRow } from "./parts.js";
+
+const HOT_SHOWN = 12;
 
 export async function operator(_, context) {
   const root = h("div", { class: "view" }, h("h1", { tabindex: "-1" }, "Operator"));
@@ -19,7 +22,7 @@ export async function operator(_, context) {
     return { title: "Operator", root, query: "beat=true", on: {} };
   }
   const health = healthCard();
-  const tiles = ["Lag", "Freshness p99", "Dead letters, last hour", "Rollups", "Trends"].map(tile);
+  const tiles = ["Lag", "Freshness p99", "Dead letters, last hour", "Rollups", "Trends"].map((label) => figure(label));
   const [shards, plan, builds] = [shardTable(), planTable(), buildTable()];
   const letters = letterList();
   root.append(
@@ -30,8 +33,7 @@ export async function operator(_, context) {
       tiles.map((one) => one.element),
     ),
     shards.element,
-    h("div", { class: "pair even" }, plan.element, builds.element),
-    letters.element,
+    h("div", { class: "pair" }, plan.element, h("div", { class: "stack" }, builds.element, letters.element)),
   );
   return {
     title: "Operator",
@@ -58,14 +60,13 @@ export async function operator(_, context) {
           [duration(status.rollup_age_ms_max), "old at most"],
           [duration(status.trends_behind_ms), "of log time behind"],
         ];
-        texts.forEach(([value, more], index) => tiles[index].update(value, more));
+        texts.forEach(([text, about], index) => tiles[index].update(null, text, about));
         shards.update(status.shards);
-        plan.update(document.plan);
-        letters.update(document.dead_letters);
-        builds.update(
-          document.builds,
-          status.shards.reduce((sum, one) => sum + one.log_end, 0),
-        );
+        const { counters, partitions } = document.plan;
+        plan.update(counters.slice(0, HOT_SHOWN).map((one) => ({ ...one, partitions })));
+        letters.update(document.dead_letters.reasons);
+        const records = status.shards.reduce((sum, one) => sum + one.log_end, 0);
+        builds.update(document.builds.map((one) => ({ ...one, records })));
       },
     },
   };
@@ -101,197 +102,128 @@ function healthCard() {
   };
 }
 
-function tile(label) {
-  const value = h("p", { class: "figure-number" }, "…");
-  const more = h("p", { class: "hint" }, "loading");
-  return {
-    element: h(
-      "section",
-      { class: "card figure", "aria-label": label },
-      h("p", { class: "label" }, label),
-      value,
-      more,
-    ),
-    update: (text, about) => (say(value, text), say(more, about)),
-  };
-}
-
 function shardTable() {
   const names = ["Lag", "Behind", "Flushed", "Checkpoint", "Freshness p99", "Rules"];
-  const { element: box, body } = table("Shards: how far each is, and how long ago it was flushed", [
-    { name: "Partition" },
-    ...names.map((name) => ({ name, number: true })),
-  ]);
-  const empty = note("loading", "Loading shards …");
-  box.hidden = true;
-  function update(found) {
-    box.hidden = !found.length;
-    empty.hidden = found.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "There is no log yet: start a worker.");
-    keyed(
-      body,
-      found,
-      (one) => one.shard,
-      () => {
-        const cells = [h("th", { scope: "row" }), ...names.map(() => h("td", { class: "number" }))];
-        return {
-          element: h("tr", null, cells),
-          update(one) {
-            const age = (ms) => (ms === null ? "never" : `${duration(ms)} ago`);
-            const texts = [
-              one.shard,
-              whole(one.lag),
-              one.behind_ms ? duration(one.behind_ms) : "–",
-              age(one.flush_age_ms),
-              age(one.checkpoint_age_ms),
-              duration(one.freshness_p99_ms),
-              one.rules_version ?? "–",
-            ];
-            texts.forEach((text, index) => say(cells[index], String(text)));
-          },
-        };
-      },
-    );
-  }
-  return { element: card("Partitions", empty, box), update };
+  const columns = [{ name: "Partition" }, ...names.map((name) => ({ name, number: true }))];
+  const age = (ms) => (ms === null ? "never" : `${duration(ms)} ago`);
+  return tableCard("Partitions", {
+    caption: "Shards: how far each is, and how long ago it was flushed",
+    columns,
+    loading: "Loading shards …",
+    empty: "There is no log yet: start a worker.",
+    keyOf: (one) => one.shard,
+    row: textRow(columns, (one) => [
+      String(one.shard),
+      whole(one.lag),
+      one.behind_ms ? duration(one.behind_ms) : "–",
+      age(one.flush_age_ms),
+      age(one.checkpoint_age_ms),
+      duration(one.freshness_p99_ms),
+      String(one.rules_version ?? "–"),
+    ]),
+  });
 }
 
 function planTable() {
-  const { element: box, body } = table("Counters that are split, hinted or hot", [
-    { name: "Counter" },
-    { name: "Rows a second", number: true },
-    { name: "Shards", number: true },
-    { name: "Why" },
-  ]);
-  const empty = note("loading", "Loading the plan …");
-  box.hidden = true;
-  function update(plan) {
-    box.hidden = !plan.counters.length;
-    empty.hidden = plan.counters.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "No counter is hot enough to be named by a producer, and none is split.");
-    keyed(
-      body,
-      plan.counters.slice(0, 12),
-      (one) => one.counter,
-      (one) => {
-        const [rate, shards, reason] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td")];
-        return {
-          element: h(
-            "tr",
-            null,
-            h("th", { scope: "row", class: "name" }, h("a", { href: counterLink(one.counter) }, one.counter)),
-            rate,
-            shards,
-            reason,
-          ),
-          update(now) {
-            say(rate, perSecond(now.rate));
-            say(shards, `${now.shards} of ${plan.partitions}`);
-            say(reason, now.why ?? (now.hint ? "hinted" : now.fixed ? "fixed by its family" : "whole"));
-          },
-        };
-      },
-    );
-  }
-  return { element: card("Hot counters and the shard plan", empty, box), update };
+  return tableCard("Hot counters and the shard plan", {
+    caption: "Counters that are split, hinted or hot",
+    columns: [
+      { name: "Counter" },
+      { name: "Rows a second", number: true },
+      { name: "Shards", number: true },
+      { name: "Why" },
+    ],
+    loading: "Loading the plan …",
+    empty: "No counter is hot enough to be named by a producer, and none is split.",
+    keyOf: (one) => one.counter,
+    row(one) {
+      const [rate, shards, reason] = [h("td", { class: "number" }), h("td", { class: "number" }), h("td")];
+      const link = h("a", { href: counterLink(one.counter) }, one.counter);
+      return {
+        element: h("tr", null, h("th", { scope: "row", class: "name" }, link), rate, shards, reason),
+        update(now) {
+          say(rate, perSecond(now.rate));
+          say(shards, `${now.shards} of ${now.partitions}`);
+          say(reason, now.why ?? (now.hint ? "hinted" : now.fixed ? "fixed by its family" : "whole"));
+        },
+      };
+    },
+  });
 }
 
 function buildTable() {
-  const { element: box, body } = table("Countings of the log", [
-    { name: "Build" },
-    { name: "State" },
-    { name: "Behind", number: true },
-    { name: "Left", number: true },
-    { name: "Size", number: true },
-  ]);
-  const empty = note("loading", "Loading builds …");
-  box.hidden = true;
-  function update(found, records) {
-    box.hidden = !found.length;
-    empty.hidden = found.length > 0;
-    keyed(
-      body,
-      found,
-      (one) => one.build,
-      () => {
-        const cells = [
-          h("th", { scope: "row" }),
-          h("td"),
-          ...Array.from({ length: 3 }, () => h("td", { class: "number" })),
-        ];
-        const [chip, bar] = [h("span", { class: "chip" }), h("progress", { max: 1 })];
-        cells[1].append(chip, bar);
-        return {
-          element: h("tr", null, cells),
-          update(one) {
-            say(cells[0], String(one.build));
-            say(chip, one.state);
-            chip.className = `chip chip-${one.state}`;
-            const replays = one.state === "replaying";
-            bar.hidden = !replays;
-            // Of the log's records, so many are in it.
-            bar.value = records ? Math.max(0, 1 - one.behind / records) : 1;
-            bar.setAttribute("aria-label", `replay of build ${one.build}`);
-            say(cells[2], whole(one.behind));
-            say(cells[3], one.left_s === null ? "–" : one.behind ? duration(one.left_s * 1000) : "caught up");
-            say(cells[4], `${short(one.rows)} rows, ${bytes(one.bytes)}`);
-          },
-        };
-      },
-    );
-  }
-  return { element: card("Builds", empty, box), update };
+  return tableCard("Builds", {
+    caption: "Countings of the log",
+    columns: [
+      { name: "Build" },
+      { name: "State" },
+      { name: "Behind", number: true },
+      { name: "Left", number: true },
+      { name: "Size", number: true },
+    ],
+    loading: "Loading builds …",
+    empty: "Nothing was counted yet.",
+    keyOf: (one) => one.build,
+    row(first) {
+      const [chip, bar] = [h("span", { class: "chip" }), h("progress", { max: 1 })];
+      const numbers = Array.from({ length: 3 }, () => h("td", { class: "number" }));
+      bar.setAttribute("aria-label", `replay of build ${first.build}`);
+      return {
+        element: h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, String(first.build)),
+          h("td", null, chip, bar),
+          numbers,
+        ),
+        update(one) {
+          say(chip, one.state);
+          chip.className = `chip chip-${one.state}`;
+          bar.hidden = one.state !== "replaying";
+          // Of the log's records, so many are in it.
+          bar.value = one.records ? Math.max(0, 1 - one.behind / one.records) : 1;
+          const left = one.behind ? duration(one.left_s === null ? null : one.left_s * 1000) : "caught up";
+          const texts = [whole(one.behind), left, `${short(one.rows)} rows, ${bytes(one.bytes)}`];
+          texts.forEach((text, index) => say(numbers[index], text));
+        },
+      };
+    },
+  });
 }
 
 function letterList() {
-  const list = h("div", { class: "letters" });
-  const empty = note("loading", "Loading dead letters …");
-  const element = card("Dead letters that wait", empty, list);
-  return {
-    element,
-    update(found) {
-      empty.hidden = found.reasons.length > 0;
-      empty.className = "note note-empty";
-      say(empty, "No event waits: all that was refused was retried, or nothing was.");
-      keyed(
-        list,
-        found.reasons,
-        (one) => one.reason,
-        (one) => {
-          const count = h("span", { class: "letter-count" });
-          const samples = h("ul");
-          return {
-            element: h(
-              "details",
-              null,
-              h("summary", null, count, " ", h("span", { class: "wide" }, one.reason)),
-              samples,
-            ),
-            update(now) {
-              say(count, whole(now.count));
-              keyed(
-                samples,
-                now.samples,
-                (sample) => sample.place,
-                (sample) => ({
-                  element: h(
-                    "li",
-                    null,
-                    h(
-                      "p",
-                      { class: "hint" },
-                      `${sample.place} · ${moment(Date.parse(sample.at))} · ${bytes(sample.bytes)}`,
-                    ),
-                    h("pre", null, h("code", { tabindex: "0" }, sample.sample)),
-                  ),
-                }),
-              );
-            },
-          };
+  return listCard("Dead letters that wait", {
+    parent: h("div", { class: "letters" }),
+    loading: "Loading dead letters …",
+    empty: "No event waits: all that was refused was retried, or nothing was.",
+    keyOf: (one) => one.reason,
+    row(one) {
+      const count = h("span", { class: "letter-count" });
+      const samples = h("ul");
+      return {
+        element: h(
+          "details",
+          null,
+          h("summary", null, count, " ", h("span", { class: "wide" }, one.reason)),
+          samples,
+        ),
+        update(now) {
+          say(count, whole(now.count));
+          keyed(samples, now.samples, (sample) => sample.place, letter);
         },
-      );
+      };
     },
+  });
+}
+
+function letter(sample) {
+  const about = `${sample.place} · ${moment(Date.parse(sample.at))} · ${bytes(sample.bytes)}`;
+  return {
+    element: h(
+      "li",
+      null,
+      h("p", { class: "hint" }, about),
+      h("pre", null, h("code", { tabindex: "0" }, sample.sample)),
+    ),
   };
 }

@@ -1,8 +1,9 @@
 // Who leads, who trends, who came and went; and how much is counted in all.
 
-import { card, counterName, h, keyed, note, say, table } from "./dom.js";
-import { minute, perSecond, regionName, sentences, short, whole } from "./format.js";
+import { card, counterName, h, note, say } from "./dom.js";
+import { minute, perSecond, sentences, short, whole } from "./format.js";
 import { counterLink, overviewLink } from "./links.js";
+import { listCard, regionChoice, tableCard } from "./parts.js";
 import { sparkline } from "./sparkline.js";
 import { ask } from "./stream.js";
 
@@ -62,6 +63,9 @@ export async function overview(place, context) {
   };
 }
 
+/** Without the minute that is not over, which would look like a fall. */
+const over = (minutes) => minutes.slice(0, -1);
+
 function rateCard() {
   const value = h("data", { class: "hero-number", id: "total-rate", value: "" }, "–");
   const spark = sparkline();
@@ -83,13 +87,12 @@ function rateCard() {
     update(document) {
       value.value = String(document.per_second ?? "");
       say(value, perSecond(document.per_second));
-      // The minute that is not over would look like a fall.
-      const over = document.minutes.slice(0, -1).map((one) => one.counted);
-      spark.update(over);
+      const counted = over(document.minutes).map((one) => one.counted);
+      spark.update(counted);
       say(
         most,
-        over.length
-          ? `by minute, ${short(Math.max(...over))} at most in the last hour`
+        counted.length
+          ? `by minute, ${short(Math.max(...counted))} at most in the last hour`
           : "the first minute is not over yet",
       );
     },
@@ -102,49 +105,42 @@ function chooser(families, family, region) {
     { id: "family" },
     families.map((name) => h("option", { value: name, selected: name === family }, name)),
   );
-  const regions = h("select", { id: "region" }, h("option", { value: "*" }, regionName("*")));
-  const go = () => (location.hash = overviewLink(families_.value, regions.value));
+  const go = () => (location.hash = overviewLink(families_.value, regions.element.value));
+  const regions = regionChoice(region, go);
   families_.addEventListener("change", go);
-  regions.addEventListener("change", go);
   const element = h(
     "div",
     { class: "choose" },
     h("label", { for: "family" }, "Family"),
     families_,
     h("label", { for: "region" }, "Region"),
-    regions,
+    regions.element,
   );
-  function update(found) {
-    const names = ["*", ...new Set([...found, ...(region === "*" ? [] : [region])])];
-    if (names.join("\n") === [...regions.options].map((one) => one.value).join("\n")) return;
-    regions.replaceChildren(
-      ...names.map((name) => h("option", { value: name, selected: name === region }, regionName(name))),
-    );
-  }
-  update([]);
-  return { element, update };
+  return { element, update: regions.update };
 }
 
 function top() {
-  const { element: box, body } = table("The greatest counters of the last hour", [
-    { name: "Rank", number: true, class: "rank", unseen: true },
-    { name: "Change in five minutes", class: "move", unseen: true },
-    { name: "Counter" },
-    { name: "Last hour", class: "spark-cell" },
-    { name: "Count", number: true },
-  ]);
-  const empty = note("loading", "Loading the ranking …");
-  const element = card("Top, last hour", empty, box);
-  box.hidden = true;
-  function update(document) {
-    const rows = document.top.slice(0, SHOWN);
-    box.hidden = !rows.length;
-    empty.hidden = rows.length > 0;
-    empty.className = "note note-empty";
-    say(empty, sentences(document.remarks ?? ["nothing was counted here in the last hour"]));
-    keyed(body, rows, (one) => one.counter, topRow);
-  }
-  return { element, update };
+  const list = tableCard("Top, last hour", {
+    caption: "The greatest counters of the last hour",
+    columns: [
+      { name: "Rank", number: true, class: "rank", unseen: true },
+      { name: "Change in five minutes", class: "move", unseen: true },
+      { name: "Counter" },
+      { name: "Last hour", class: "spark-cell" },
+      { name: "Count", number: true },
+    ],
+    loading: "Loading the ranking …",
+    keyOf: (one) => one.counter,
+    row: topRow,
+  });
+  return {
+    element: list.element,
+    update: (document) =>
+      list.update(
+        document.top.slice(0, SHOWN),
+        sentences(document.remarks ?? ["nothing was counted here in the last hour"]),
+      ),
+  };
 }
 
 function topRow() {
@@ -166,26 +162,17 @@ function topRow() {
     element,
     update(one) {
       say(rank, String(one.rank));
-      showMove(move, one.rank, one.rank_before);
+      showMove(move, one);
       link.update(one.counter, counterLink(one.counter));
-      if (one.minutes) spark.update(one.minutes);
+      if (one.minutes) spark.update(over(one.minutes));
       count.value = String(one.count);
       say(count, (one.error ? "≈ " : "") + whole(one.count));
     },
   };
 }
 
-function showMove(cell, rank, before) {
-  if (before === undefined) before = null;
-  const up = before === null ? 0 : before - rank;
-  const [text, kind, said] =
-    before === null
-      ? ["new", "new", "new in the last five minutes"]
-      : up > 0
-        ? [`▲ ${up}`, "up", `up ${up} in five minutes`]
-        : up < 0
-          ? [`▼ ${-up}`, "down", `down ${-up} in five minutes`]
-          : ["–", "same", "the same place as five minutes ago"];
+function showMove(cell, { rank, rank_before: before, minutes }) {
+  const [text, kind, said] = moved(minutes ? rank : null, before ?? null);
   if (cell.dataset.said === said) return;
   cell.dataset.said = said;
   cell.replaceChildren(
@@ -194,39 +181,46 @@ function showMove(cell, rank, before) {
   );
 }
 
+function moved(rank, before) {
+  if (rank === null) return ["", "same", "its earlier place is not known yet"];
+  if (before === null) return ["new", "new", "new in the last five minutes"];
+  const up = before - rank;
+  if (up > 0) return [`▲ ${up}`, "up", `up ${up} in five minutes`];
+  if (up < 0) return [`▼ ${-up}`, "down", `down ${-up} in five minutes`];
+  return ["–", "same", "the same place as five minutes ago"];
+}
+
 function trending() {
-  const { element: box, body } = table("What trends, by the last minute that is over", [
-    { name: "Counter" },
-    { name: "Kind" },
-    { name: "Seen", number: true },
-    { name: "Expected", number: true },
-    { name: "Since", number: true, class: "roomy" },
-  ]);
-  const empty = note("loading", "Loading trends …");
   const when = h("p", { class: "hint" });
-  const element = card("Trending", when, empty, box);
-  box.hidden = true;
-  function update(document) {
-    const rows = (document?.trending ?? []).slice(0, SHOWN);
-    box.hidden = !rows.length;
-    const remarks = sentences(document?.remarks ?? []);
-    empty.hidden = !remarks;
-    empty.className = "note note-empty";
-    say(empty, remarks);
-    say(
-      when,
-      document?.window
-        ? `By the minute ${minute(Date.parse(document.window))}, the last that is over and scored`
-        : "",
-    );
-    keyed(body, rows, (one) => one.counter, trendRow);
-  }
-  return { element, update };
+  const list = tableCard("Trending", {
+    caption: "What trends, by the last minute that is over",
+    columns: [
+      { name: "Counter" },
+      { name: "Last hour", class: "spark-cell" },
+      { name: "Seen", number: true },
+      { name: "Expected", number: true },
+      { name: "Since", number: true, class: "roomy" },
+    ],
+    before: [when],
+    loading: "Loading trends …",
+    keyOf: (one) => one.counter,
+    row: trendRow,
+  });
+  return {
+    element: list.element,
+    update(document) {
+      const rows = (document?.trending ?? []).slice(0, SHOWN);
+      list.update(rows, sentences(document?.remarks ?? ["nothing of this family was scored yet"]));
+      const scored = document?.window && minute(Date.parse(document.window));
+      say(when, scored ? `By the minute ${scored}, the last that is over and scored` : "");
+    },
+  };
 }
 
 function trendRow() {
   const link = counterName();
   const kind = h("span", { class: "chip" });
+  const spark = sparkline();
   const [seen, expected, since] = [
     h("td", { class: "number" }),
     h("td", { class: "number" }),
@@ -235,8 +229,8 @@ function trendRow() {
   const element = h(
     "tr",
     null,
-    h("th", { scope: "row", class: "name" }, link.element),
-    h("td", null, kind),
+    h("th", { scope: "row", class: "name" }, link.element, " ", kind),
+    h("td", { class: "spark-cell" }, spark.element),
     seen,
     expected,
     since,
@@ -247,6 +241,7 @@ function trendRow() {
       link.update(one.counter, counterLink(one.counter));
       kind.className = `chip chip-${one.kind}`;
       say(kind, one.kind);
+      spark.update(over(one.minutes));
       say(seen, whole(one.observed));
       say(expected, whole(Math.round(one.expected)));
       say(since, one.entered ? minute(Date.parse(one.entered)) : "–");
@@ -255,38 +250,35 @@ function trendRow() {
 }
 
 function moves(context) {
-  const list = h("ol", { class: "feed" });
-  const empty = note("loading", "Loading …");
-  const element = card("Came and went", empty, list);
-  let heard = null;
-  function update(found) {
-    empty.hidden = found.length > 0;
-    empty.className = "note note-empty";
-    say(empty, "Nothing began or ceased to trend in the last hour.");
-    keyed(
-      list,
-      found,
-      (one) => `${one.window} ${one.transition} ${one.counter}`,
-      (one) => ({
+  const list = listCard("Came and went", {
+    parent: h("ol", { class: "feed" }),
+    loading: "Loading …",
+    empty: "Nothing began or ceased to trend in the last hour.",
+    keyOf: (one) => `${one.window} ${one.transition} ${one.counter}`,
+    row(one) {
+      const link = counterName();
+      link.update(one.counter, counterLink(one.counter));
+      const went = one.transition === "enter" ? "entered" : "left";
+      return {
         element: h(
           "li",
-          null,
+          { class: "name" },
           h("time", { datetime: one.window }, minute(Date.parse(one.window))),
-          " ",
-          h(
-            "span",
-            { class: `went went-${one.transition}` },
-            one.transition === "enter" ? "entered" : "left",
-          ),
-          " ",
-          h("a", { href: counterLink(one.counter) }, one.counter),
+          h("span", { class: `went went-${one.transition}` }, went),
+          link.element,
         ),
-      }),
-    );
-    const newest =
-      found[0] && `${found[0].counter} ${found[0].transition === "enter" ? "began" : "ceased"} to trend`;
-    if (heard !== null && newest && newest !== heard) context.said(newest);
-    heard = newest ?? "";
-  }
-  return { element, update };
+      };
+    },
+  });
+  let heard = null;
+  return {
+    element: list.element,
+    update(found) {
+      list.update(found);
+      const newest =
+        found[0] && `${found[0].counter} ${found[0].transition === "enter" ? "began" : "ceased"} to trend`;
+      if (heard !== null && newest && newest !== heard) context.said(newest);
+      heard = newest ?? "";
+    },
+  };
 }

@@ -27,11 +27,26 @@ function bounds(window) {
 export function ticks(least, most, number) {
   const rough = Math.max(most - least, 1) / number;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].find((one) => one * power >= rough) * power);
+  const whole = [1, 2, 2.5, 5, 10].map((one) => one * power).filter(Number.isInteger);
+  const step = whole.find((one) => one >= rough) ?? 1;
   const found = [];
   for (let value = Math.ceil(least / step) * step; value <= most + step / 1e6; value += step)
-    found.push(value);
+    found.push(value + 0); // No -0.
   return found;
+}
+
+/** By how many windows of a grain marks of time may be apart, so that they are at round times. */
+const APART = {
+  "1m": [1, 2, 5, 10, 15, 30, 60, 120, 180, 360],
+  "1h": [1, 2, 3, 6, 12, 24, 48, 96, 168],
+  "1d": [1, 2, 7, 14, 28, 56, 112, 224],
+};
+
+/** Which windows have a mark below them, at most as many as asked for; the first one may have none. */
+export function marks(windows, by, number) {
+  const least = windows.length / Math.max(1, number);
+  const apart = (APART[by].find((one) => one >= least) ?? APART[by].at(-1)) * GRAIN_MS[by];
+  return windows.flatMap((one, index) => (one.ms % apart ? [] : [index]));
 }
 
 /** A part of a range after zooming by a factor around a place; never less than four windows. */

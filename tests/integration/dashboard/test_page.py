@@ -10,7 +10,7 @@ from tests.kit.chromium import DESKTOP, NARROWEST, PHONE, Browser
 from tests.kit.tally import RunningTally
 from tests.kit.web import Web
 
-VIEWS = ["#/?family=likes", "#/counter/likes%3Apost-1", "#/operator"]
+VIEWS = ["#/?family=hashtag", "#/?family=likes", "#/counter/likes%3Apost-1", "#/operator"]
 
 
 def shown(browser: Browser, css: str, value: object) -> None:
@@ -49,7 +49,7 @@ def test_the_overview_ranks_as_tally_top_does_and_links_to_counters(
     browser: Browser, tally: RunningTally, web: Web
 ) -> None:
     browser.look(DESKTOP)
-    browser.open(f"{web.url}/")
+    browser.open(f"{web.url}/#/?family=likes")
     ranked = tally.json("top", "likes")["top"]
     browser.until(
         lambda: (

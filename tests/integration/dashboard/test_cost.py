@@ -1,0 +1,65 @@
+"""What open pages cost ClickHouse: the same, whether one follows a view or very many."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.reads.reads import Reads
+from pipeline.web.family_view import FamilyView
+from pipeline.web.hub import View
+from pipeline.web.services import Services
+from schemas.settings import load_settings
+from tests.kit.tally import RunningTally
+
+FOLLOWERS = 200
+SECONDS = 5
+SHARED_QUERIES = 2
+"""How far shards are, and what is rolled up for good: asked for once, whatever is followed."""
+
+FAMILY = View("family", "*", "hashtag")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each query was asked for, by the process of this test."""
+    found: Counter[str] = Counter()
+    rows = Reads.rows
+
+    def counted(
+        reads: Reads, query: str, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Sequence[Any]]:
+        found[query] += 1
+        return rows(reads, query, parameters)
+
+    monkeypatch.setattr(Reads, "rows", counted)
+    return found
+
+
+async def test_a_family_costs_a_query_a_second_beside_the_look_that_all_views_share(
+    tally: RunningTally, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in tally.env.items():
+        monkeypatch.setenv(name, value)
+    services = Services(load_settings(), SystemClock())
+    followers = [
+        services.hub.follow({FAMILY: FamilyView(services, "hashtag", "*")})
+        for _ in range(FOLLOWERS)
+    ]
+    try:
+        async with asyncio.timeout(30):
+            news = await asyncio.gather(*(anext(one) for one in followers))
+        assert all(one is not None and not one.is_error for one in news)
+        asked.clear()
+        await asyncio.sleep(SECONDS)
+    finally:
+        for one in followers:
+            await one.aclose()
+        await services.hub.close()
+        services.asking.close()
+    [ranking] = [query for query in asked if "ORDER BY count DESC" in query]
+    assert len(asked) == 1 + SHARED_QUERIES, asked
+    assert 1 < asked[ranking] <= SECONDS + 1, asked
