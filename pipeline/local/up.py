@@ -35,6 +35,10 @@ from schemas.addresses import ClickHouseAddress, KafkaAddress, with_user
 from schemas.settings import NO_SECURITY, load_settings
 
 HOST = "127.0.0.1"
+YIELDING = ("nice", "-n", "5")
+"""Before the commands of parts that have much to compute, so that on few cores the log and the web
+API, whose clients wait for each answer, do not stand in a queue with them."""
+
 WEB = "web"
 PORT_GRACE_S = 1.0
 SECOND_SIGNAL_S = 0.5
@@ -113,23 +117,27 @@ def stages(
                 "--fsync",
                 fsync,
             ),
-            _server(
-                "clickhouse",
-                data,
-                clickhouse,
-                _clickhouse_answers(clickhouse),
-                own_hash(addresses.token) if addresses.token else {},
+            yielding(
+                _server(
+                    "clickhouse",
+                    data,
+                    clickhouse,
+                    _clickhouse_answers(clickhouse),
+                    own_hash(addresses.token) if addresses.token else {},
+                )
             ),
         ],
         [
-            Part(
-                name=name,
-                argv=[sys.executable, "-m", "pipeline.cli", "worker"],
-                address="-",
-                probe=_worker_is_ready,
-                ready_timeout_s=120.0,
-                stop_timeout_s=20.0,
-                environment=addresses.environment_of(name),
+            yielding(
+                Part(
+                    name=name,
+                    argv=[sys.executable, "-m", "pipeline.cli", "worker"],
+                    address="-",
+                    probe=_worker_is_ready,
+                    ready_timeout_s=120.0,
+                    stop_timeout_s=20.0,
+                    environment=addresses.environment_of(name),
+                )
             )
             for name in worker_names(workers)
         ]
@@ -145,6 +153,11 @@ def stages(
             )
         ],
     ]
+
+
+def yielding(part: Part) -> Part:
+    """The part at a lower priority. Its process is the same: `nice` becomes what it starts."""
+    return replace(part, argv=[*YIELDING, *part.argv])
 
 
 def worker_names(workers: int) -> list[str]:
