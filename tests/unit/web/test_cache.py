@@ -170,12 +170,13 @@ async def test_warming_goes_on_after_an_outage_and_tells_of_a_bug(
     source.clock.advance(0.03)
     source.error = TryAgainError("away")
     warming = asyncio.create_task(cache.keep_warm())
-    await asyncio.sleep(0.05)
-    assert caplog.records == []
-    source.error = ValueError("bug")
-    await asyncio.sleep(0.05)
-    assert {one.getMessage() for one in caplog.records} == {"values cannot be kept warm"}
-    source.error = None
-    await asyncio.sleep(0.05)
-    warming.cancel()
-    assert source.warmed == 1
+    try:
+        await eventually(lambda: source.keys.count("hot") >= 3)
+        assert caplog.records == []
+        source.error = ValueError("bug")
+        await eventually(lambda: caplog.records)
+        assert {one.getMessage() for one in caplog.records} == {"values cannot be kept warm"}
+        source.error = None
+        await eventually(lambda: source.warmed == 1)
+    finally:
+        warming.cancel()
