@@ -7,7 +7,7 @@ leaves a state from which the same cells are computed again.
     1  snapshot dirty cells and positions, with no await in between
     2  write cells, registers and sketches to ClickHouse, then the position rows
     3  write dead letters
-    4  write cells, ids and the position record to the changelog
+    4  write cells, ids, members and the position record to the changelog
     5  commit the positions
 
 What the commit made unneeded is then let go: closed slots, old ids, old positions.
@@ -25,6 +25,7 @@ from pipeline.changelog import (
     cell_keys,
     checkpoint_records,
     forgotten_keys,
+    member_records,
     position_key,
     position_record,
     sketch_records,
@@ -138,6 +139,11 @@ class OwnedShard:
     unneeded: list[bytes] = field(default_factory=list)
     # Changelog keys of each sketch, as it is now and as earlier checkpoints wrote it.
     sketch_keys: dict[SketchPlace, SketchKeys] = field(default_factory=dict)
+    # Changelog keys of the last segment of members that was written, and of those that were
+    # written before it and perhaps not committed; how many segments there were.
+    member_keys: list[bytes] = field(default_factory=list)
+    older_member_keys: list[bytes] = field(default_factory=list)
+    segments: int = 0
 
     def sketch_records(self, snapshot: ShardSnapshot) -> Iterator[ChangelogRecord]:
         """What a checkpoint writes of sketches, taking note of it."""
@@ -148,6 +154,27 @@ class OwnedShard:
                 known.older = (known.older | known.newest) - dict(records).keys()
                 known.newest = set(dict(records))
                 yield from records
+
+    def member_records(self, snapshot: ShardSnapshot) -> list[ChangelogRecord]:
+        """What a checkpoint writes of members, taking note of it."""
+        self.older_member_keys += self.member_keys
+        self.member_keys = []
+        if snapshot.members is None or not len(snapshot.members.facts):
+            return []
+        self.segments += 1
+        records = member_records(
+            snapshot.members, snapshot.incarnation, self.writer, self.segments
+        )
+        self.member_keys = [key for key, _ in records]
+        return records
+
+    def unneeded_member_keys(self, snapshot: ShardSnapshot) -> list[bytes]:
+        """After a commit: the keys of segments that the one of the snapshot has replaced."""
+        keys, self.older_member_keys = self.older_member_keys, []
+        if snapshot.members is not None:
+            keys += self.shard.members.confirm(snapshot.members, self.member_keys)
+        self.member_keys = []
+        return keys
 
     def unneeded_sketch_keys(self, closed: Sequence[SlotSketches]) -> Iterator[bytes]:
         """After a commit: the keys of what sketches were before, and of those that are closed."""
@@ -246,7 +273,8 @@ class Checkpointer:
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
             sketches = moment.owned.sketch_records(moment.snapshot)
-            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches)
+            members = moment.owned.member_records(moment.snapshot)
+            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches, members)
             await self._changelog.append(moment.owned.shard.partition, records)  # 4
             reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
@@ -324,6 +352,7 @@ class Checkpointer:
             *owned.unneeded,
             *forgotten_keys(snapshot),
             *owned.unneeded_sketch_keys(closed_sketches),
+            *owned.unneeded_member_keys(snapshot),
             *chain.from_iterable(
                 cell_keys(cells, cells.values().keys, snapshot.incarnation, owned.writer)
                 for cells in closed

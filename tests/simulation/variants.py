@@ -354,8 +354,8 @@ def sentence_8_ids_past_the_committed_offset() -> Iterator[None]:
             position.ids_from = (0, 0)
         return real(ids, position, 1 << 60)
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 
@@ -438,7 +438,7 @@ def sentence_9_refused_rows_claim() -> Iterator[None]:
 def rules_by_order_instead_of_version() -> Iterator[None]:
     """Where two appliers race, the last one wins instead of the greater version."""
 
-    def apply(self: Shard, rules: Any) -> None:
+    def apply(self: Shard, rules: Any, _offset: int) -> None:
         self.rules = rules
 
     with patch.object(Shard, "apply", apply):
@@ -452,8 +452,8 @@ def rules_at_the_end_of_a_fetch() -> Iterator[None]:
 
     def absorb(self: Shard, rows: Any, fetched: Fetched) -> Any:
         misplaced = real(self, rows, replace(fetched, rules=()))
-        for _, later in fetched.rules:
-            self.apply(later)
+        for offset, later in fetched.rules:
+            self.apply(later, offset)
         return misplaced
 
     with patch.object(Shard, "absorb_rows", absorb):
@@ -489,8 +489,8 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
     real = SlotCells.restore
     real_records = changelog.checkpoint_records
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*reversed(found[:cells]), *found[cells:]])
 
@@ -527,8 +527,8 @@ def refused_places_past_the_position() -> Iterator[None]:
     def facts_at(facts: Any, first: Any, position: int) -> Any:
         return list(facts)
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 

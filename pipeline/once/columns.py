@@ -1,0 +1,80 @@
+"""The rows of a fetch whose families count each member once. Pure.
+
+What is done here is what `Shard.absorb_rows` does row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.once.members import refusal
+from pipeline.placing import Misplaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pipeline.cells import Int64Column
+    from pipeline.once.members import Members
+    from pipeline.rules import CountingRules
+
+    BoolColumn = NDArray[np.bool_]
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OnceRows:
+    """Which rows are of such families: those that may count, and those that are refused."""
+
+    counting: Int64Column
+    refused: Int64Column
+
+
+def which_once(rules: CountingRules, columns: pa.Table, placed: BoolColumn) -> OnceRows:
+    """The rows, among those that log time lets in, whose families count each member once."""
+    if not rules.has_once_per_member:
+        return OnceRows(_NONE, _NONE)
+    encoded = columns["counter"].combine_chunks().dictionary_encode()
+    families = [rules.of(name) for name in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy()
+    once = np.array([family.once_per_member for family in families], np.bool_)[codes] & placed
+    adds_only = np.array([bool(family.once_per_error) for family in families], np.bool_)[codes]
+    delta = columns["delta"].to_numpy()
+    fits = (delta == 1) | ((delta == -1) & ~adds_only)
+    fits &= pc.is_valid(columns["member"]).to_numpy()
+    return OnceRows(np.flatnonzero(once & fits), np.flatnonzero(once & ~fits))
+
+
+def refused_once(rules: CountingRules, columns: pa.Table, once: OnceRows) -> Iterator[Misplaced]:
+    """The rows that are refused, each with its reason."""
+    if not len(once.refused):
+        return
+    names = ("offset", "row", "counter", "delta", "member")
+    chosen = columns.select(names).take(pa.array(once.refused))
+    fields = (chosen[name].to_pylist() for name in names)
+    for offset, row, counter, delta, member in zip(*fields, strict=True):
+        yield Misplaced(offset, row, refusal(rules.of(counter), delta, member) or "")
+
+
+def repeats(members: Members, columns: pa.Table, once: OnceRows, duplicate: BoolColumn) -> None:
+    """Mark as duplicates, too, the rows that bring a member to where it is already.
+
+    Those whose id had been counted are passed over.
+    """
+    asking = once.counting[~duplicate[once.counting]]
+    if not len(asking):
+        return
+    chosen = columns.select(["counter", "member", "delta", "offset"]).take(pa.array(asking))
+    duplicate[asking] = ~members.count_many(
+        chosen["counter"].to_pylist(),
+        chosen["member"].to_pylist(),
+        chosen["delta"].to_numpy(),
+        chosen["offset"].to_numpy(),
+    )
