@@ -152,7 +152,7 @@ def refused_keys(facts: Iterable[RefusedFact], incarnation: int) -> Iterator[byt
 
 def member_records(
     snapshot: MembersSnapshot, incarnation: int, writer: int, segment: int
-) -> list[ChangelogRecord]:
+) -> list[tuple[bytes, bytes]]:
     """The facts of a snapshot as a segment of the writer's, which has not written it before."""
     facts = snapshot.facts
     parts = range(0, len(facts), FACTS_AT_ONCE)

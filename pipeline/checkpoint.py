@@ -155,16 +155,14 @@ class OwnedShard:
                 known.newest = set(dict(records))
                 yield from records
 
-    def member_records(self, snapshot: ShardSnapshot) -> list[ChangelogRecord]:
+    def member_records(self, snapshot: ShardSnapshot) -> Sequence[ChangelogRecord]:
         """What a checkpoint writes of members, taking note of it."""
         self.older_member_keys += self.member_keys
         self.member_keys = []
         if snapshot.members is None or not len(snapshot.members.facts):
             return []
         self.segments += 1
-        records = member_records(
-            snapshot.members, snapshot.incarnation, self.writer, self.segments
-        )
+        records = member_records(snapshot.members, snapshot.incarnation, self.writer, self.segments)
         self.member_keys = [key for key, _ in records]
         return records
 

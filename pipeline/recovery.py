@@ -282,9 +282,7 @@ def _facts(
     return facts_at(ours, position.refused_from, committed)
 
 
-def _members(
-    found: list[MemberFields], position: PositionValue, committed: int
-) -> members.Members:
+def _members(found: list[MemberFields], position: PositionValue, committed: int) -> members.Members:
     """Who was in at the committed offset."""
     ours = sorted(one for one in found if one[0] == position.incarnation)
     parts = ((one[1:3], *one[4:]) for one in ours)

@@ -53,14 +53,27 @@ def which_once(rules: CountingRules, columns: pa.Table, placed: BoolColumn) -> O
 
 
 def refused_once(rules: CountingRules, columns: pa.Table, once: OnceRows) -> Iterator[Misplaced]:
-    """The rows that are refused, each with its reason."""
-    if not len(once.refused):
-        return
-    names = ("offset", "row", "counter", "delta", "member")
-    chosen = columns.select(names).take(pa.array(once.refused))
-    fields = (chosen[name].to_pylist() for name in names)
-    for offset, row, counter, delta, member in zip(*fields, strict=True):
-        yield Misplaced(offset, row, refusal(rules.of(counter), delta, member) or "")
+    """The rows that are refused, each with its place and its reason."""
+    if len(once.refused):
+        places = columns.select(["offset", "row"]).take(pa.array(once.refused))
+        fields = (column.to_pylist() for column in places.columns)
+        yield from map(Misplaced, *fields, _reasons(rules, columns, once))
+
+
+def refusals(rules: CountingRules | None, columns: pa.Table) -> list[tuple[int, str]]:
+    """Which increments (FRAME_SCHEMA) these rules refuse whenever they come, each with why."""
+    if rules is None or not rules.has_once_per_member:
+        return []
+    once = which_once(rules, columns, np.ones(columns.num_rows, np.bool_))
+    return list(zip(once.refused.tolist(), _reasons(rules, columns, once), strict=True))
+
+
+def _reasons(rules: CountingRules, columns: pa.Table, once: OnceRows) -> list[str]:
+    chosen = columns.select(["counter", "delta", "member"]).take(pa.array(once.refused))
+    fields = zip(*(column.to_pylist() for column in chosen.columns), strict=True)
+    return [
+        refusal(rules.of(counter), delta, member) or "refused" for counter, delta, member in fields
+    ]
 
 
 def repeats(members: Members, columns: pa.Table, once: OnceRows, duplicate: BoolColumn) -> None:

@@ -48,7 +48,7 @@ class MemberTable:
         return len(self._at) + len(self._fresh)
 
     @property
-    def bytes(self) -> int:
+    def column_bytes(self) -> int:
         """What the columns take."""
         return self._high.nbytes + self._low.nbytes + self._at.nbytes
 

@@ -30,6 +30,7 @@ families = st.builds(
     sketched=st.sampled_from([False, False, True]),
     sketch_error=st.just(0.4),
     sketch_keys=st.just(2),
+    once_per_member=st.sampled_from([False, False, True]),
 )
 rules = st.builds(
     CountingRules,
@@ -42,7 +43,7 @@ events = st.tuples(
     st.sampled_from(["a:x", "a:y", "b:x", "ü:😀 1 2"]),
     st.sampled_from(["", "eu", "1 2", "日本"]),
     st.sampled_from([0, -MINUTE_MS, -30 * MINUTE_MS, 4 * MINUTE_MS, 6 * MINUTE_MS]),
-    st.sampled_from([1, 2, -1, 2**40, -(2**40)]),
+    st.sampled_from([1, 1, 2, -1, -1, 2**40, -(2**40)]),
     st.sampled_from([None, None, "i", "j"]),
     st.sampled_from([None, "ann", "bob", "日本", *map(str, range(20))]),
 )
@@ -87,7 +88,8 @@ def state(shard: Shard) -> object:
     refused = shard.refused.unsaved()
     rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
     ledger = (shard.ledger.unconfirmed(0), shard.ledger.latest())
-    return cells, dirty, rest, registers(shard), sketches(shard), ledger
+    members = (shard.members.all_facts().tolist(), shard.members.since)
+    return cells, dirty, rest, registers(shard), sketches(shard), ledger, members
 
 
 def sketches(shard: Shard) -> dict[tuple[int, SketchOf], tuple[object, int | None]]:

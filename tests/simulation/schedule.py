@@ -59,7 +59,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.rng = Dice(self.seed)
-        self.steps = self.steps or self.rng.choice((30, 60, 120))
+        self.steps = self.steps or self.rng.choice((30, 60, 120)) * (3 if self.likes else 1)
         self.world = World(Log([[], []]), now_ms=T0)
         self.workers: list[SimWorker] = []
         self.hired = 0
@@ -111,7 +111,7 @@ class Schedule:
             (self.fetch, 22),
             (self.produce, 16),
             (self.begin_flush, 6),
-            (self.begin_checkpoint, 14),
+            (self.begin_checkpoint, 42 if self.likes else 14),
             (self.pass_time, 4),
             (self.kill, 1),
             (self.stop, 1),
@@ -176,7 +176,8 @@ class Schedule:
         member = self.rng.choice(MEMBERS) if self.summarises else None
         if self.likes:
             member, delta = self.rng.choice(LIKERS), self.rng.choice((delta, 1, -1, -1))
-            counter = self.rng.choice((counter, "a:x"))
+            counter, shift_ms = self.rng.choice(((counter, shift_ms), ("a:x", 0), ("a:x", 0)))
+            id_ = self.rng.choice((id_, None, None))
         return EventTruth(counter, region, self.world.now_ms + shift_ms, delta, id_, member)
 
     def pass_time(self) -> None:

@@ -21,6 +21,8 @@ from pipeline.distinct import ShardDistinct
 from pipeline.first_rules import OFFSETS_MAX, _Ahead
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
+from pipeline.once import members
+from pipeline.once.members import Members
 from pipeline.recovery import RecoveredShard
 from pipeline.refused import RefusedPlaces
 from pipeline.shard import Fetched, Shard
@@ -658,6 +660,86 @@ def ledger_taken_for_stored_too_soon() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def members_past_the_position() -> Iterator[None]:
+    """Recovery believes facts about members that an owner ahead of the position wrote.
+
+    Cells are written before members, which hides it; so here they are written after.
+    """
+    real, real_records = members.recovered, changelog.checkpoint_records
+
+    def recovered(parts: Any, position: int, since: Any) -> Members:
+        parts = list(parts)
+        found = real(parts, position, since)
+        found._table = real(parts, 1 << 60, since)._table
+        return found
+
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
+        cells = sum(len(part.rows) for part in snapshot.checkpoint)
+        return iter([*found[cells:-1], *found[:cells], found[-1]])
+
+    with (
+        patch.object(members, "recovered", recovered),
+        patch.object(checkpoint, "checkpoint_records", records),
+    ):
+        yield
+
+
+@contextmanager
+def members_in_memory_alone() -> Iterator[None]:
+    """A new owner knows nobody."""
+    with patch.object(members, "recovered", lambda _parts, _position, since: Members(since=since)):
+        yield
+
+
+@contextmanager
+def members_without_their_writer() -> Iterator[None]:
+    """A zombie's segment replaces the owner's of the same number."""
+    real = changelog.member_records
+
+    def records(snapshot: Any, incarnation: int, _writer: int, segment: int) -> Any:
+        return real(snapshot, incarnation, 0, segment)
+
+    with patch.object(checkpoint, "member_records", records):
+        yield
+
+
+@contextmanager
+def members_let_go_before_the_commit() -> Iterator[None]:
+    """A segment that was taken in is forgotten before the one that holds its facts is whole."""
+    real = OwnedShard.member_records
+
+    def records(self: OwnedShard, snapshot: Any) -> Any:
+        known = self.shard.members._segments.known
+        taken_in = [key for one in known if one.first >= snapshot.members.first for key in one.keys]
+        return [*changelog.tombstones(taken_in), *real(self, snapshot)]
+
+    with patch.object(OwnedShard, "member_records", records):
+        yield
+
+
+@contextmanager
+def members_who_are_out_are_forgotten() -> Iterator[None]:
+    """Once it is committed that a member was taken back, no fact about it is kept."""
+    real = Members.snapshot
+
+    def snapshot(self: Members, position: int) -> Any:
+        found = real(self, position)
+        old = found.facts["at"] < 2 * self._segments.saved
+        return replace(found, facts=found.facts[~old | (found.facts["at"] % 2 == 1)])
+
+    with patch.object(Members, "snapshot", snapshot):
+        yield
+
+
+@contextmanager
+def members_from_before_the_rules() -> Iterator[None]:
+    """Who was in when a family stopped counting once per member is in when it begins again."""
+    with patch.object(Members, "change", lambda *_: None):
+        yield
+
+
 VARIANTS: list[Variant] = [
     no_guard,
     no_generation_in_the_key,
@@ -695,6 +777,12 @@ VARIANTS: list[Variant] = [
     registers_taken_for_stored_too_soon,
     ledger_in_memory_alone,
     ledger_taken_for_stored_too_soon,
+    members_past_the_position,
+    members_in_memory_alone,
+    members_without_their_writer,
+    members_let_go_before_the_commit,
+    members_who_are_out_are_forgotten,
+    members_from_before_the_rules,
 ]
 
 
@@ -709,6 +797,7 @@ RARELY_CAUGHT = {
     registers_taken_for_stored_too_soon: 101,
     resuming_at_the_greatest_position_of_any_generation: 976,
     sentence_7_from_the_start_without_an_offset: 408,
+    members_who_are_out_are_forgotten: 11_690,
 }
 """Seeds that notice variants which few schedules do. A change of the schedules makes others of
 them, to be found with `python -m tests.simulation --variants`."""
