@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.cells import CellKey
 from pipeline.once.members import DELTA_REASON, MEMBER_REASON, TAKE_BACK_REASON
+from pipeline.placing import Misplaced
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Fetched, Row, Shard
 from tests.simulation.worker import columns_of
@@ -30,7 +31,7 @@ def by_columns(shard: Shard, *likes: Like, **other: str) -> list[str]:
 
 def _absorb(
     shard: Shard,
-    absorb: Callable[[list[Row], Fetched], list[object]],
+    absorb: Callable[[list[Row], Fetched], list[Misplaced]],
     likes: tuple[Like, ...],
     region: str = "",
     id_: str | None = None,
@@ -42,7 +43,7 @@ def _absorb(
     ]
     offsets = np.arange(start, start + len(likes))
     told = Fetched(offsets, np.full(len(likes), T0), start + len(likes))
-    return [one.reason for one in absorb(rows, told)]  # type: ignore[attr-defined] # Misplaced
+    return [one.reason for one in absorb(rows, told)]
 
 
 @pytest.fixture(params=[by_rows, by_columns], ids=["rows", "columns"])
