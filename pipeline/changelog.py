@@ -6,7 +6,7 @@ generation of the group in which it owned the partition, counted on when a group
 zombie overwrites its own records only, and recovery takes the greatest `through` over writers.
 Records of ids and of refused places say the same whoever writes them, and need none.
 
-Six kinds of record, in MessagePack, each key beginning with the format's version:
+Seven kinds of record, in MessagePack, each key beginning with the format's version:
 
     cell      [2, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
     sketch    [2, "sketch", incarnation, slot_ms, group, region,
@@ -15,6 +15,8 @@ Six kinds of record, in MessagePack, each key beginning with the format's versio
     id        [2, "id", incarnation, offset, row, id key]               [log_ms]
     refused   [2, "refused", incarnation, offset, row, time, retried_at] []
     members   [2, "members", incarnation, writer, segment, part]        facts (pipeline/once/)
+    filter    [2, "filter", incarnation, family, since, error, writer,
+               number, part, parts]                                     keys added, or bits
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pipeline.once.facts import KEY_BYTES
 from pipeline.refused import NOT_RETRIED
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
     from pipeline.cells import SlotCells
     from pipeline.ids import Occurrence
+    from pipeline.once.filters import FilterSnapshot
     from pipeline.once.members import MembersSnapshot
     from pipeline.refused import RefusedFact
     from pipeline.shard import ShardSnapshot
@@ -57,6 +61,7 @@ POSITION = "position"
 ID = "id"
 REFUSED = "refused"
 MEMBERS = "members"
+FILTER = "filter"
 
 _PART_BYTES = 512 * 1024  # of a sketch in one record
 
@@ -89,6 +94,7 @@ class PositionValue(msgspec.Struct, array_like=True):
     counts_from_ms: int = 0
     open_entry: tuple[int, ...] | None = None
     once_since: dict[str, int] = {}
+    once_filled: list[tuple[str, int, float, int]] = []
 
 
 def position_key(offset: int, writer: int) -> bytes:
@@ -109,6 +115,7 @@ def position_record(snapshot: ShardSnapshot, writer: int) -> ChangelogRecord:
         snapshot.shard.counts_from_ms,
         snapshot.open_entry,
         snapshot.once_since,
+        [(*name, filled) for name, filled in snapshot.once_filled.items()],
     )
     return position_key(snapshot.position, writer), _encode(value)
 
@@ -162,6 +169,30 @@ def member_records(
             facts[start : start + FACTS_AT_ONCE].tobytes(),
         )
         for number, start in enumerate(parts)
+    ]
+
+
+def filter_records(
+    snapshot: FilterSnapshot, incarnation: int, writer: int
+) -> list[tuple[bytes, bytes]]:
+    """What was added to a filter since it was last saved, or the whole of it."""
+    place = (FORMAT, FILTER, incarnation, *snapshot.name, writer)
+    if snapshot.whole is not None:
+        starts = range(0, max(len(snapshot.whole), 1), _PART_BYTES)
+        return [
+            (
+                _encode((*place, snapshot.filled, number, len(starts))),
+                snapshot.whole[start : start + _PART_BYTES],
+            )
+            for number, start in enumerate(starts)
+        ]
+    size = FACTS_AT_ONCE * KEY_BYTES
+    return [
+        (
+            _encode((*place, snapshot.first + start // KEY_BYTES, 0, 0)),
+            snapshot.added[start : start + size],
+        )
+        for start in range(0, len(snapshot.added), size)
     ]
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.changelog import (
     cell_keys,
     checkpoint_records,
+    filter_records,
     forgotten_keys,
     member_records,
     position_key,
@@ -32,6 +33,7 @@ from pipeline.changelog import (
     tombstones,
 )
 from pipeline.faults import reach
+from pipeline.once.members import MemberKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,10 +141,10 @@ class OwnedShard:
     unneeded: list[bytes] = field(default_factory=list)
     # Changelog keys of each sketch, as it is now and as earlier checkpoints wrote it.
     sketch_keys: dict[SketchPlace, SketchKeys] = field(default_factory=dict)
-    # Changelog keys of the last segment of members that was written, and of those that were
-    # written before it and perhaps not committed; how many segments there were.
-    member_keys: list[bytes] = field(default_factory=list)
-    older_member_keys: list[bytes] = field(default_factory=list)
+    # Changelog keys of what was written last of members, and of what was written before and
+    # perhaps not committed; how many segments there were.
+    member_keys: MemberKeys | None = None
+    older_member_keys: set[bytes] = field(default_factory=set)
     segments: int = 0
 
     def sketch_records(self, snapshot: ShardSnapshot) -> Iterator[ChangelogRecord]:
@@ -157,22 +159,31 @@ class OwnedShard:
 
     def member_records(self, snapshot: ShardSnapshot) -> Sequence[ChangelogRecord]:
         """What a checkpoint writes of members, taking note of it."""
-        self.older_member_keys += self.member_keys
-        self.member_keys = []
-        if snapshot.members is None or not len(snapshot.members.facts):
+        if self.member_keys is not None:
+            self.older_member_keys.update(self.member_keys.all())
+            self.member_keys = None
+        if (members := snapshot.members) is None:
             return []
         self.segments += 1
-        records = member_records(snapshot.members, snapshot.incarnation, self.writer, self.segments)
-        self.member_keys = [key for key, _ in records]
-        return records
+        facts = member_records(members, snapshot.incarnation, self.writer, self.segments)
+        filters = {
+            one.name: filter_records(one, snapshot.incarnation, self.writer)
+            for one in members.filters
+        }
+        self.member_keys = MemberKeys(
+            list(dict(facts)), {name: list(dict(records)) for name, records in filters.items()}
+        )
+        return [*facts, *chain.from_iterable(filters.values())]
 
     def unneeded_member_keys(self, snapshot: ShardSnapshot) -> list[bytes]:
         """After a commit: the keys of segments that the one of the snapshot has replaced."""
-        keys, self.older_member_keys = self.older_member_keys, []
-        if snapshot.members is not None:
-            keys += self.shard.members.confirm(snapshot.members, self.member_keys)
-        self.member_keys = []
-        return keys
+        if snapshot.members is None or self.member_keys is None:
+            return []
+        # What failed before may have written filters under keys that are needed now.
+        keys = [*(self.older_member_keys - set(self.member_keys.all()))]
+        keys += self.shard.members.confirm(snapshot.members, self.member_keys)
+        self.older_member_keys, self.member_keys = set(), None
+        return sorted(keys)
 
     def unneeded_sketch_keys(self, closed: Sequence[SlotSketches]) -> Iterator[bytes]:
         """After a commit: the keys of what sketches were before, and of those that are closed."""

@@ -71,7 +71,7 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
     misplaced += refused_once(shard.rules, columns, once)
     placed[once.refused] = False
     duplicate = _duplicates(shard, columns, log_ms, placed)
-    repeats(shard.members, columns, once, duplicate)
+    repeats(shard.rules, shard.members, columns, once, duplicate)
     if not placed.all():
         columns, duplicate = columns.filter(pa.array(placed)), duplicate[placed]
         at_ms, log_ms = at_ms[placed], log_ms[placed]

@@ -21,6 +21,7 @@ from pipeline.changelog import (
     CELL,
     CELL_VALUE,
     EPOCH,
+    FILTER,
     FORMAT,
     ID,
     MEMBERS,
@@ -32,6 +33,7 @@ from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
 from pipeline.once import members
+from pipeline.once.filters import FilterName, FilterPart, MemberFilter, recovered_filter
 from pipeline.refused import WHOLE_RECORD, RefusedFact, RefusedPlaces, facts_at
 from pipeline.rules import parse_rules
 from pipeline.shard import BatchMark, Shard
@@ -73,6 +75,8 @@ class _Parsed(NamedTuple):
     written: list[tuple[int, bytes]]
     """The writer and the key of every cell and position."""
     members: list[MemberFields]
+    filters: list[tuple[int, FilterPart]]
+    """With their incarnations."""
 
 
 @dataclass(slots=True)
@@ -139,7 +143,8 @@ class RecoveredShard:
         shard.replica = here.replica
         shard.counts_from_ms = here.counts_from_ms
         shard.ledger = Ledger(here.open_entry)
-        shard.members = _members(found.members, here, position)
+        filters = [one for incarnation, one in found.filters if incarnation == here.incarnation]
+        shard.members = _members(found.members, here, position, self._filters(filters, here))
         for slot_ms, values in _greatest(found.cells, here.incarnation):
             shard.restore(slot_ms, values)
         for slot_ms, sketch in _whole_sketches(found.sketches, here.incarnation):
@@ -165,7 +170,11 @@ class RecoveredShard:
         epoch begins, so that what it writes goes before what zombies of the old group still write.
         """
         found = self._parsed()
-        writers = chain(map(itemgetter(0), found.written), map(itemgetter(1), found.members))
+        writers = chain(
+            map(itemgetter(0), found.written),
+            map(itemgetter(1), found.members),
+            (one.writer for _, one in found.filters),
+        )
         epoch, last = divmod(max(writers, default=0), EPOCH)
         return (epoch if generation > last else epoch + 1) * EPOCH + generation
 
@@ -187,6 +196,12 @@ class RecoveredShard:
             refused = ((one[0], one[1][:2], one[-1]) for one in found.refused)
             keys += _forgotten(refused, here.refused_from or end, here.incarnation)
             keys += [one[4] for one in found.members if one[0] < here.incarnation]
+            names = {FilterName(*one[:3]) for one in here.once_filled}
+            keys += [
+                one.key
+                for incarnation, one in found.filters
+                if incarnation < here.incarnation or one.name not in names
+            ]
         return keys
 
     def _at(self, position: int) -> PositionValue:
@@ -201,7 +216,7 @@ class RecoveredShard:
     def _parsed(self) -> _Parsed:
         """All records by kind, read once. Tombstones are left out."""
         if self._known is None:
-            self._known = _Parsed([], [], [], [], [], [], [])
+            self._known = _Parsed([], [], [], [], [], [], [], [])
             for key, value in self._records.items():
                 if value is not None:
                     self._sort(self._known, key, value)
@@ -218,6 +233,11 @@ class RecoveredShard:
         if kind == MEMBERS:
             known.members.append((*rest, key, value))
             return
+        if kind == FILTER:
+            incarnation, family, since, error, *place = rest
+            name = FilterName(family, since, error)
+            known.filters.append((incarnation, FilterPart._make((name, *place, key, value))))
+            return
         if kind == CELL:
             known.cells.append((*rest, *_decode.decode(value)))
         elif kind == SKETCH:
@@ -225,6 +245,19 @@ class RecoveredShard:
         else:
             known.positions.append((*rest, _decode_position(value)))
         known.written.append((rest[-1], key))
+
+    def _filters(self, parts: list[FilterPart], here: PositionValue) -> Iterator[MemberFilter]:
+        """The filters as they were at a position."""
+        for family, since, error, filled in here.once_filled:
+            name = FilterName(family, since, error)
+            found = recovered_filter(name, filled, (one for one in parts if one.name == name))
+            if found is None:
+                raise ShardRefusedError(
+                    self.partition,
+                    f"its changelog lacks members of the family {name.family!r}; if this stays "
+                    "after a restart, rebuild with `tally replay`",
+                )
+            yield found
 
     def _decode_key(self, key: bytes) -> list[Any]:
         version, *rest = _decode.decode(key)
@@ -282,11 +315,16 @@ def _facts(
     return facts_at(ours, position.refused_from, committed)
 
 
-def _members(found: list[MemberFields], position: PositionValue, committed: int) -> members.Members:
+def _members(
+    found: list[MemberFields],
+    position: PositionValue,
+    committed: int,
+    filters: Iterable[MemberFilter],
+) -> members.Members:
     """Who was in at the committed offset."""
     ours = sorted(one for one in found if one[0] == position.incarnation)
     parts = ((one[1:3], *one[4:]) for one in ours)
-    return members.recovered(parts, committed, position.once_since)
+    return members.recovered(parts, committed, position.once_since, filters)
 
 
 def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -> list[Occurrence]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pipeline.cells import Int64Column, SlotSnapshot
     from pipeline.distinct import DistinctSnapshot
     from pipeline.ledger import Written
+    from pipeline.once.filters import FilterName
     from pipeline.once.members import MembersSnapshot
     from pipeline.refused import RefusedFact, RefusedPlace
     from pipeline.sketched import SketchBytes, SketchSnapshot
@@ -111,6 +112,7 @@ class ShardSnapshot:
     open_entry: Written | None
     members: MembersSnapshot | None
     once_since: dict[str, int]
+    once_filled: dict[FilterName, int]
 
     @property
     def unflushed(self) -> int:
@@ -269,6 +271,7 @@ class Shard:
             open_entry=self.ledger.latest(),
             members=self.members.snapshot(self.position) if checkpoint else None,
             once_since=dict(self.members.since),
+            once_filled=self.members.filled(),
         )
 
     def close_slots(self, log_ms: int) -> tuple[list[SlotCells], list[SlotSketches]]:
@@ -316,7 +319,9 @@ class Shard:
             origin = None if retried is None else retried[:2]
             first = self.is_first(row.counter, row.id, place, self.log_ms, origin)
         if first and once and row.member is not None:
-            first = self.members.count(row.counter, row.member, row.delta, row.offset)
+            first = self.members.count(
+                row.counter, row.member, row.delta, row.offset, family.once_per_error
+            )
         cells = self.slot(slot_of(self.log_ms))
         region = row.region if family.regions else ""
         key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS)

@@ -151,5 +151,5 @@ def _covered(stage: _Stage, places: NDArray[np.uint64]) -> Flags:
     _, first, which = np.unique(flat, return_index=True, return_inverse=True)
     owner = np.arange(flat.size) // stage.hashes
     set_before = stage.has(flat) | (owner[first][which.ravel()] < owner)
-    covered: Flags = set_before.reshape(places.shape).all(axis=1)
+    covered: Flags = np.all(set_before.reshape(places.shape), axis=1)
     return covered

@@ -21,12 +21,13 @@ another record's by now.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.changelog import checkpoint_records, member_records
+from pipeline.changelog import checkpoint_records, filter_records, member_records
 from pipeline.ids import SeenIds
 from pipeline.shard import Shard
 
@@ -104,7 +105,8 @@ def first_records(anew: Shard) -> Iterator[ChangelogRecord]:
     )
     members = anew.members.snapshot(anew.position)
     segment = member_records(members, anew.incarnation, WRITER, segment=0)
-    return checkpoint_records(snapshot, WRITER, members=segment)
+    filters = (filter_records(one, anew.incarnation, WRITER) for one in members.filters)
+    return checkpoint_records(snapshot, WRITER, members=[*segment, *chain.from_iterable(filters)])
 
 
 def _guards(cells: Mapping[str, int], start: int) -> CellValues:

@@ -35,21 +35,23 @@ class OnceRows:
 
     counting: Int64Column
     refused: Int64Column
+    in_filter: BoolColumn
+    """Of all rows: whether the family keeps its members in a filter."""
 
 
 def which_once(rules: CountingRules, columns: pa.Table, placed: BoolColumn) -> OnceRows:
     """The rows, among those that log time lets in, whose families count each member once."""
     if not rules.has_once_per_member:
-        return OnceRows(_NONE, _NONE)
+        return OnceRows(_NONE, _NONE, np.zeros(0, np.bool_))
     encoded = columns["counter"].combine_chunks().dictionary_encode()
     families = [rules.of(name) for name in encoded.dictionary.to_pylist()]
     codes = encoded.indices.to_numpy()
     once = np.array([family.once_per_member for family in families], np.bool_)[codes] & placed
-    adds_only = np.array([bool(family.once_per_error) for family in families], np.bool_)[codes]
+    in_filter = np.array([bool(family.once_per_error) for family in families], np.bool_)[codes]
     delta = columns["delta"].to_numpy()
-    fits = (delta == 1) | ((delta == -1) & ~adds_only)
+    fits = (delta == 1) | ((delta == -1) & ~in_filter)
     fits &= pc.is_valid(columns["member"]).to_numpy()
-    return OnceRows(np.flatnonzero(once & fits), np.flatnonzero(once & ~fits))
+    return OnceRows(np.flatnonzero(once & fits), np.flatnonzero(once & ~fits), in_filter)
 
 
 def refused_once(rules: CountingRules, columns: pa.Table, once: OnceRows) -> Iterator[Misplaced]:
@@ -76,7 +78,13 @@ def _reasons(rules: CountingRules, columns: pa.Table, once: OnceRows) -> list[st
     ]
 
 
-def repeats(members: Members, columns: pa.Table, once: OnceRows, duplicate: BoolColumn) -> None:
+def repeats(
+    rules: CountingRules,
+    members: Members,
+    columns: pa.Table,
+    once: OnceRows,
+    duplicate: BoolColumn,
+) -> None:
     """Mark as duplicates, too, the rows that bring a member to where it is already.
 
     Those whose id had been counted are passed over.
@@ -84,10 +92,34 @@ def repeats(members: Members, columns: pa.Table, once: OnceRows, duplicate: Bool
     asking = once.counting[~duplicate[once.counting]]
     if not len(asking):
         return
-    chosen = columns.select(["counter", "member", "delta", "offset"]).take(pa.array(asking))
-    duplicate[asking] = ~members.count_many(
+    exactly = asking[~once.in_filter[asking]]
+    chosen = columns.select(["counter", "member", "delta", "offset"]).take(pa.array(exactly))
+    duplicate[exactly] = ~members.count_many(
         chosen["counter"].to_pylist(),
         chosen["member"].to_pylist(),
         chosen["delta"].to_numpy(),
         chosen["offset"].to_numpy(),
     )
+    if len(exactly) < len(asking):
+        _repeats_in_filters(rules, members, columns, asking[once.in_filter[asking]], duplicate)
+
+
+def _repeats_in_filters(
+    rules: CountingRules,
+    members: Members,
+    columns: pa.Table,
+    asking: Int64Column,
+    duplicate: BoolColumn,
+) -> None:
+    chosen = columns.select(["counter", "member"]).take(pa.array(asking))
+    counters, names = chosen["counter"].to_pylist(), chosen["member"].to_pylist()
+    families: dict[str, list[int]] = {}
+    for number, counter in enumerate(counters):
+        families.setdefault(counter.partition(":")[0], []).append(number)
+    for family, numbers in families.items():
+        duplicate[asking[numbers]] = ~members.add_many(
+            family,
+            rules.of(f"{family}:").once_per_error,
+            [counters[number] for number in numbers],
+            [names[number] for number in numbers],
+        )

@@ -31,6 +31,7 @@ families = st.builds(
     sketch_error=st.just(0.4),
     sketch_keys=st.just(2),
     once_per_member=st.sampled_from([False, False, True]),
+    once_per_error=st.sampled_from([0.0, 0.0, 0.1]),
 )
 rules = st.builds(
     CountingRules,
@@ -88,7 +89,8 @@ def state(shard: Shard) -> object:
     refused = shard.refused.unsaved()
     rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
     ledger = (shard.ledger.unconfirmed(0), shard.ledger.latest())
-    members = (shard.members.all_facts().tolist(), shard.members.since)
+    filters = [(one.name, one.whole) for one in shard.members.snapshot(0).filters]
+    members = (shard.members.all_facts().tolist(), shard.members.since, filters)
     return cells, dirty, rest, registers(shard), sketches(shard), ledger, members
 
 

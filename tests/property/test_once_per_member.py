@@ -13,7 +13,7 @@ from pipeline import changelog
 from pipeline.changelog import member_records
 from pipeline.once import segments, table
 from pipeline.once.facts import halves, no_facts
-from pipeline.once.members import Members, recovered
+from pipeline.once.members import MemberKeys, Members, recovered
 from pipeline.once.table import MemberTable
 
 COUNTERS = ("likes:a", "likes:b")
@@ -116,7 +116,7 @@ def test_whoever_goes_on_knows_who_was_in_at_the_position(
                 known.records.update(dict(records[: fate - 2]))
             else:
                 known.records.update(dict(records))
-                for key in members.confirm(snapshot, [key for key, _ in records]):
+                for key in members.confirm(snapshot, MemberKeys(list(dict(records)), {})):
                     del known.records[key]
                 found += counted
                 position = end
