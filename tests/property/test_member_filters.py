@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline import changelog
 from pipeline.changelog import filter_records
 from pipeline.once import filters
-from pipeline.once.facts import pair_keys
+from pipeline.once.facts import halves, pair_keys
 from pipeline.once.filters import FilterName, FilterPart, MemberFilter, recovered_filter
 from sketches import bloom
 from sketches.bloom import GrowingFilter
@@ -43,7 +43,7 @@ def test_whoever_goes_on_has_the_filter_as_it_was(
         patch.object(changelog, "_PART_BYTES", 5),
     ):
         truth = GrowingFilter(NAME.error)
-        expected = [bool(truth.add(*filters.halves([key]))[0]) for key in keys]
+        expected = [bool(truth.add(*halves([key]))[0]) for key in keys]
         members, records = MemberFilter(NAME, GrowingFilter(NAME.error)), dict[bytes, bytes]()
         found: list[bool] = []
         writer = turn = position = filled = 0

@@ -10,8 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 from pipeline import changelog
-from pipeline.once import segments, table
+from pipeline.once import filters, segments, table
 from pipeline.shard import Shard
+from sketches import bloom
 from tests.simulation.dice import Dice
 from tests.simulation.truth import (
     SLOT_MS,
@@ -91,6 +92,9 @@ class Schedule:
         """With so few facts in a record, a segment and a table that there are several of each."""
         with (
             patch.object(changelog, "FACTS_AT_ONCE", 2),
+            patch.object(changelog, "_PART_BYTES", 100),
+            patch.object(bloom, "FIRST_CAPACITY", 64),
+            patch.object(filters, "WHOLE_BYTES_MIN", 40),
             patch.object(segments, "SPARE_FACTS", self.rng.choice((1, 100))),
             patch.object(table, "FRESH_MAX", self.rng.choice((0, 100))),
         ):
@@ -147,7 +151,8 @@ class Schedule:
         regions, cells_max = rng.random() < 0.7, rng.choice((1, 3, 1_000))
         sketched = self.summarises and rng.random() < 0.3
         once = self.likes and rng.random() < 0.7
-        return FamilyTruth(lateness_ms, regions, horizon_ms, cells_max, sketched, once)
+        filtered = once and self.seed % 8 == 6 and rng.random() < 0.5
+        return FamilyTruth(lateness_ms, regions, horizon_ms, cells_max, sketched, once, filtered)
 
     def change_rules(self) -> None:
         self.first_rules()

@@ -32,6 +32,7 @@ class FamilyTruth:
     cells_max: int = 1_000_000
     sketched: bool = False
     once: bool = False
+    in_filter: bool = False
 
 
 @dataclass(eq=False)
@@ -130,8 +131,9 @@ class Partition:
     def record(self, offset: int, record: RecordTruth) -> None:
         self.log_ms = max(self.log_ms, record.timestamp_ms)
         if record.rules is not None and record.rules.version > self.rules.version:
+            before = {name: self.form(name) for name in self.inside}
             self.rules = record.rules
-            for name in [one for one in self.inside if not self.family(one).once]:
+            for name in [one for one in before if self.form(one) != before[one]]:
                 del self.inside[name]
         slot = self.ledger.setdefault(self.log_ms // SLOT_MS * SLOT_MS, SlotTruth(first=offset))
         slot.records, slot.through = slot.records + 1, offset
@@ -145,7 +147,8 @@ class Partition:
             slot.rows += 1
             family = self.family(event.counter.split(":")[0])
             late = self.log_ms - event.at_ms > family.lateness_ms
-            odd = family.once and (event.member is None or event.delta not in (1, -1))
+            deltas = (1,) if family.in_filter else (1, -1)
+            odd = family.once and (event.member is None or event.delta not in deltas)
             if odd or late or event.at_ms - self.log_ms > EARLY_MS:
                 self.refused.add((offset, row, record.happened_ms))
                 slot.refused += 1
@@ -163,6 +166,9 @@ class Partition:
     def family(self, name: str) -> FamilyTruth:
         return self.rules.families.get(name, self.rules.default)
 
+    def form(self, name: str) -> tuple[bool, bool]:
+        return self.family(name).once, self.family(name).in_filter
+
     def flips(self, event: EventTruth, offset: int) -> bool:
         """Put a member in, or take one back; whether that changes anything."""
         assert event.member is not None
@@ -171,7 +177,8 @@ class Partition:
         if (pair in family) == comes:
             return False
         (family.add if comes else family.remove)(pair)
-        self.flipped[pair] = (offset, comes)
+        if not self.family(event.counter.split(":")[0]).in_filter:
+            self.flipped[pair] = (offset, comes)
         return True
 
     def book(self, slot: SlotTruth, delta: int, up: str, down: str) -> None:

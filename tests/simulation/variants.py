@@ -21,12 +21,14 @@ from pipeline.distinct import ShardDistinct
 from pipeline.first_rules import OFFSETS_MAX, _Ahead
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
-from pipeline.once import members
+from pipeline.once import filters, members
+from pipeline.once.filters import MemberFilter
 from pipeline.once.members import Members
 from pipeline.recovery import RecoveredShard
 from pipeline.refused import RefusedPlaces
 from pipeline.shard import Fetched, Shard
 from pipeline.sketched import SlotSketches
+from sketches.bloom import GrowingFilter
 from tests.simulation.schedule import Schedule, played
 from tests.simulation.worker import SimWorker
 from tests.simulation.world import Doors
@@ -668,10 +670,10 @@ def members_past_the_position() -> Iterator[None]:
     """
     real, real_records = members.recovered, changelog.checkpoint_records
 
-    def recovered(parts: Any, position: int, since: Any) -> Members:
+    def recovered(parts: Any, position: int, *rest: Any) -> Members:
         parts = list(parts)
-        found = real(parts, position, since)
-        found._table = real(parts, 1 << 60, since)._table
+        found = real(parts, position, *rest)
+        found._table = real(parts, 1 << 60, *rest)._table
         return found
 
     def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
@@ -689,7 +691,11 @@ def members_past_the_position() -> Iterator[None]:
 @contextmanager
 def members_in_memory_alone() -> Iterator[None]:
     """A new owner knows nobody."""
-    with patch.object(members, "recovered", lambda _parts, _position, since: Members(since=since)):
+
+    def recovered(_parts: Any, _position: int, since: Any, filters: Any) -> Members:
+        return Members(since=since, filters=filters)
+
+    with patch.object(members, "recovered", recovered):
         yield
 
 
@@ -740,6 +746,46 @@ def members_from_before_the_rules() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def filters_in_memory_alone() -> Iterator[None]:
+    """A new owner's filters are empty."""
+
+    def recovered(name: Any, _filled: int, _parts: Any) -> MemberFilter:
+        return MemberFilter(name, GrowingFilter(name.error))
+
+    with patch.object(recovery, "recovered_filter", recovered):
+        yield
+
+
+@contextmanager
+def filters_past_the_position() -> Iterator[None]:
+    """Recovery adds what an owner ahead of the position had added.
+
+    Cells are written before filters, which hides it; so here they are written after.
+    """
+    real, real_records = filters.recovered_filter, changelog.checkpoint_records
+
+    def recovered(name: Any, filled: int, parts: Any) -> Any:
+        parts = list(parts)
+        found = real(name, filled, parts)
+        numbers = range(filled + 1, filled + 9)
+        ahead = [one for one in (real(name, more, parts) for more in numbers) if one is not None]
+        if ahead and found is not None:
+            found.filter = ahead[-1].filter
+        return found
+
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
+        cells = sum(len(part.rows) for part in snapshot.checkpoint)
+        return iter([*found[cells:-1], *found[:cells], found[-1]])
+
+    with (
+        patch.object(recovery, "recovered_filter", recovered),
+        patch.object(checkpoint, "checkpoint_records", records),
+    ):
+        yield
+
+
 VARIANTS: list[Variant] = [
     no_guard,
     no_generation_in_the_key,
@@ -783,6 +829,8 @@ VARIANTS: list[Variant] = [
     members_let_go_before_the_commit,
     members_who_are_out_are_forgotten,
     members_from_before_the_rules,
+    filters_in_memory_alone,
+    filters_past_the_position,
 ]
 
 

@@ -130,6 +130,7 @@ def as_truth(rules: CountingRules) -> RulesTruth:
             f.cells_max,
             f.sketched,
             f.once_per_member,
+            f.once_per_error > 0,
         )
 
     families = {name: family(f) for name, f in rules.families.items()}
@@ -151,6 +152,7 @@ def as_rules(rules: RulesTruth) -> CountingRules:
             SKETCH_KEYS,
             TrendRules(enabled=False),
             once_per_member=f.once,
+            once_per_error=0.000001 if f.in_filter else 0,
         )
 
     families = {name: family(f) for name, f in rules.families.items()}
