@@ -21,6 +21,8 @@ class Likes:
     net: Counter[str] = field(default_factory=Counter)
     by_region: Counter[tuple[str, str]] = field(default_factory=Counter)
     repeats: Counter[str] = field(default_factory=Counter)
+    saw: set[str] = field(default_factory=set)
+    sent: int = 0
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -28,6 +30,16 @@ class Likes:
     def next(self, count: int) -> list[Like]:
         """More of them, in the order in which they are to be sent."""
         return [self._next() for _ in range(count)]
+
+    def seen(self, count: int) -> list[Like]:
+        """Views of one page, by many, most of whom come again."""
+        people = [f"person-{self._random.randrange(3 * self.people)}" for _ in range(count)]
+        self.saw.update(people)
+        self.sent += count
+        return [
+            {"counter": "seen:page", "delta": 1, "member": person, "region": ""}
+            for person in people
+        ]
 
     def _next(self) -> Like:
         chance = self._random

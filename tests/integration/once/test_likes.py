@@ -18,16 +18,29 @@ from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.timeout(900)
 
-CONFIG = '[families.likes]\nonce_per = "member"\n'
+CONFIG = """
+[families.likes]
+once_per = "member"
+
+[families.seen]
+once_per = "member"
+once_per_error = 0.01
+"""
 REPLAY_TIMEOUT_S = 300
 REPEATS = (
     "SELECT counter, toInt64(sum(d)) FROM (SELECT counter, max(duplicates) AS d "
-    "FROM tally.cells_1m WHERE build = 1 GROUP BY counter, region, window, slot, replica, shard) "
+    "FROM tally.cells_1m WHERE build = 1 AND startsWith(counter, 'likes:') "
+    "GROUP BY counter, region, window, slot, replica, shard) "
     "GROUP BY counter HAVING sum(d) > 0"
 )
 BY_REGION = (
     "SELECT counter, region, toInt64(sum(count)) FROM tally.counts_by_region_1m "
     "WHERE startsWith(counter, 'likes:') GROUP BY counter, region"
+)
+SEEN = (
+    "SELECT toInt64(sum(p) - sum(n)), toInt64(sum(d)) FROM (SELECT max(p) AS p, max(n) AS n, "
+    "max(duplicates) AS d FROM tally.cells_1m WHERE build = 1 AND counter = 'seen:page' "
+    "GROUP BY counter, region, window, slot, replica, shard)"
 )
 TOTALS = "SELECT counter, toInt64(net) FROM tally.totals WHERE startsWith(counter, 'likes:')"
 
@@ -101,6 +114,7 @@ def like_and_kill(liked: Liked, likes: Likes, *, rows: int, at_once: int, kills:
             if turn in deaths:
                 liked.kill_one(chance)
             send(producer, likes.next(at_once))
+            send(producer, likes.seen(at_once // 10))
             if turn % 10 == 5:  # Some come as lines, which are sent otherwise.
                 lines = "".join(json.dumps(like) + "\n" for like in likes.next(200))
                 liked.site.tally.run("produce", "-", stdin=lines)
@@ -110,6 +124,10 @@ def check(liked: Liked, likes: Likes) -> None:
     """The counts, and that a rebuild has the same."""
     liked.site.wait_shared(liked.workers)
     liked.expect(likes)
+    total, repeats = liked.site.tally.rows(SEEN)[0]
+    assert total + repeats == likes.sent
+    expected = len(likes.saw)
+    assert expected - 0.01 * expected - 3 * (0.01 * expected) ** 0.5 <= total <= expected
     with liked.replay() as replay:
         assert replay.wait(timeout_s=REPLAY_TIMEOUT_S) == 0, replay.output()
         assert "agree" in replay.output()
