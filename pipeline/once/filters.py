@@ -60,11 +60,6 @@ class FilterSnapshot:
     added: bytes
     whole: bytes | None
 
-    @property
-    def is_new(self) -> bool:
-        """Whether there is anything to write."""
-        return self.filled > self.first or self.whole is not None
-
 
 @dataclass(slots=True)
 class MemberFilter:

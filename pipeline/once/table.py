@@ -47,11 +47,6 @@ class MemberTable:
         """How many pairs have a fact; those that are in neither part twice count twice."""
         return len(self._at) + len(self._fresh)
 
-    @property
-    def column_bytes(self) -> int:
-        """What the columns take."""
-        return self._high.nbytes + self._low.nbytes + self._at.nbytes
-
     def flip(self, key: bytes, at: int, since: int) -> bool:
         """Bring one pair to where a row at `at` wants it; False if it is there already.
 

@@ -512,7 +512,7 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
 def caps_as_they_were_when_cells_opened() -> Iterator[None]:
     """Changed rules leave the counts of open cells as they are."""
 
-    def apply(self: Shard, rules: Any) -> None:
+    def apply(self: Shard, rules: Any, _offset: int) -> None:
         if rules.version > self.rules.version:
             self.rules = rules
 
