@@ -15,11 +15,15 @@ from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
 from tests.kit.kafka import BROKERS_OF_LONG_FORMS, require_kafka
 from tests.kit.processes import Process
 from tests.kit.tally import TALLY
+from tests.kit.web import Web
 
 pytestmark = pytest.mark.timeout(900)
 
 CONFIG = """
 [families.likes]
+once_per = "member"
+
+[families.hearts]
 once_per = "member"
 
 [families.seen]
@@ -120,6 +124,26 @@ def like_and_kill(liked: Liked, likes: Likes, *, rows: int, at_once: int, kills:
                 liked.site.tally.run("produce", "-", stdin=lines)
 
 
+def like_over_http(liked: Liked) -> None:
+    """Somebody clicks three times; what cannot count is refused, and nothing of it is written."""
+    with Web(liked.env, liked.site.folder / "web.txt") as web:
+        path = "/api/v1/counters/hearts:post/increment"
+        for _ in range(3):
+            assert web.client.post(path, json={"member": "ann"}).status_code == 200
+        answer = web.client.post(path, json={})
+        assert answer.status_code == 422
+        assert "member: missing" in answer.text
+        body = "".join(
+            json.dumps({"counter": "hearts:post", **fields}) + "\n"
+            for fields in ({"member": "bob"}, {"member": "bob", "delta": 2}, {"member": "ann"})
+        )
+        sent = web.client.post("/api/v1/increments", content=body).json()
+        assert (sent["accepted"], sent["refused"]) == (2, 1)
+        assert "delta: neither 1 nor -1" in sent["reasons"][0]["reason"]
+        read = web.client.get("/api/v1/counters/hearts:post/live").json()
+        assert read["total"] == 2
+
+
 def check(liked: Liked, likes: Likes) -> None:
     """The counts, and that a rebuild has the same."""
     liked.site.wait_shared(liked.workers)
@@ -145,6 +169,7 @@ def test_likes_with_repeats_are_as_many_as_a_set_has_though_workers_die(liked: L
                 {"counter": ["likes:post-1"] * 2, "delta": [1, 2], "member": ["a", "b"]}
             )
     liked.site.tally.run("produce", "-", stdin='{"counter":"likes:post-1"}\n')
+    like_over_http(liked)
     check(liked, likes)
     letters = liked.site.tally.json("dead-letters")
     assert "once per member" in json.dumps(letters)
