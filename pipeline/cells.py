@@ -69,7 +69,7 @@ class CellValues:
     first: Int64Column
     """The offset that opened the cell. A cell whose `first` is not reached is not open yet."""
     duplicates: Int64Column
-    """How many increments were skipped here because their id had been counted."""
+    """How many increments were skipped here because their id or member had been counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ generation of the group in which it owned the partition, counted on when a group
 zombie overwrites its own records only, and recovery takes the greatest `through` over writers.
 Records of ids and of refused places say the same whoever writes them, and need none.
 
-Five kinds of record, in MessagePack, each key beginning with the format's version:
+Seven kinds of record, in MessagePack, each key beginning with the format's version:
 
     cell      [2, "cell", incarnation, slot_ms, cell key, writer]       see CELL_VALUE
     sketch    [2, "sketch", incarnation, slot_ms, group, region,
@@ -14,10 +14,16 @@ Five kinds of record, in MessagePack, each key beginning with the format's versi
     position  [2, "position", offset, writer]                           see PositionValue
     id        [2, "id", incarnation, offset, row, id key]               [log_ms]
     refused   [2, "refused", incarnation, offset, row, time, retried_at] []
+    members   [2, "members", incarnation, writer, segment, part]        facts (pipeline/once/)
+    filter    [2, "filter", incarnation, family, since, error, writer,
+               number, part, parts]                                     keys added, or bits
 
 A position record says what a shard is at an offset that is about to be committed. Recovery resumes
 at such an offset with the record of exactly that offset, so that log time, rules and offset cannot
 disagree.
+
+Facts about members are many and never expire, so a record holds thousands of them. They say the
+same whoever writes them, but a record holds other ones each time, so its key has the writer, too.
 
 A sketch may be larger than a record, so it has parts. What it was before must stay until the new
 one is whole: `through` is in its key, and older ones are forgotten after a commit.
@@ -29,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pipeline.once.facts import KEY_BYTES
 from pipeline.refused import NOT_RETRIED
 
 if TYPE_CHECKING:
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 
     from pipeline.cells import SlotCells
     from pipeline.ids import Occurrence
+    from pipeline.once.filters import FilterSnapshot
+    from pipeline.once.members import MembersSnapshot
     from pipeline.refused import RefusedFact
     from pipeline.shard import ShardSnapshot
     from pipeline.sketched import SketchOf, SketchSnapshot
@@ -51,8 +60,13 @@ SKETCH = "sketch"
 POSITION = "position"
 ID = "id"
 REFUSED = "refused"
+MEMBERS = "members"
+FILTER = "filter"
 
 _PART_BYTES = 512 * 1024  # of a sketch in one record
+
+FACTS_AT_ONCE = 16_384
+"""How many facts about members a record holds."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING = _encode(())
@@ -79,6 +93,8 @@ class PositionValue(msgspec.Struct, array_like=True):
     replica: str
     counts_from_ms: int = 0
     open_entry: tuple[int, ...] | None = None
+    once_since: dict[str, int] = {}
+    once_filled: list[tuple[str, int, float, int]] = []
 
 
 def position_key(offset: int, writer: int) -> bytes:
@@ -98,6 +114,8 @@ def position_record(snapshot: ShardSnapshot, writer: int) -> ChangelogRecord:
         snapshot.shard.replica,
         snapshot.shard.counts_from_ms,
         snapshot.open_entry,
+        snapshot.once_since,
+        [(*name, filled) for name, filled in snapshot.once_filled.items()],
     )
     return position_key(snapshot.position, writer), _encode(value)
 
@@ -139,6 +157,45 @@ def refused_keys(facts: Iterable[RefusedFact], incarnation: int) -> Iterator[byt
     return (_encode((FORMAT, REFUSED, incarnation, *fact)) for fact in facts)
 
 
+def member_records(
+    snapshot: MembersSnapshot, incarnation: int, writer: int, segment: int
+) -> list[tuple[bytes, bytes]]:
+    """The facts of a snapshot as a segment of the writer's, which has not written it before."""
+    facts = snapshot.facts
+    parts = range(0, len(facts), FACTS_AT_ONCE)
+    return [
+        (
+            _encode((FORMAT, MEMBERS, incarnation, writer, segment, number)),
+            facts[start : start + FACTS_AT_ONCE].tobytes(),
+        )
+        for number, start in enumerate(parts)
+    ]
+
+
+def filter_records(
+    snapshot: FilterSnapshot, incarnation: int, writer: int
+) -> list[tuple[bytes, bytes]]:
+    """What was added to a filter since it was last saved, or the whole of it."""
+    place = (FORMAT, FILTER, incarnation, *snapshot.name, writer)
+    if snapshot.whole is not None:
+        starts = range(0, max(len(snapshot.whole), 1), _PART_BYTES)
+        return [
+            (
+                _encode((*place, snapshot.filled, number, len(starts))),
+                snapshot.whole[start : start + _PART_BYTES],
+            )
+            for number, start in enumerate(starts)
+        ]
+    size = FACTS_AT_ONCE * KEY_BYTES
+    return [
+        (
+            _encode((*place, snapshot.first + start // KEY_BYTES, 0, 0)),
+            snapshot.added[start : start + size],
+        )
+        for start in range(0, len(snapshot.added), size)
+    ]
+
+
 def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
     """The keys of ids and refused places that the shard does not remember any more."""
     yield from id_keys(snapshot.old_ids, snapshot.incarnation)
@@ -147,15 +204,20 @@ def forgotten_keys(snapshot: ShardSnapshot) -> Iterator[bytes]:
 
 
 def checkpoint_records(
-    snapshot: ShardSnapshot, writer: int, sketches: Iterable[ChangelogRecord] = ()
+    snapshot: ShardSnapshot,
+    writer: int,
+    sketches: Iterable[ChangelogRecord] = (),
+    members: Iterable[ChangelogRecord] = (),
 ) -> Iterator[ChangelogRecord]:
-    """Everything a checkpoint writes: cells, `sketches`, ids, refused places, the position last."""
+    """Everything a checkpoint writes: cells, `sketches`, `members`, ids, refused places, and the
+    position last."""
     for part in snapshot.checkpoint:
         values = part.values
         columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)
         keys = cell_keys(part.cells, values.keys, snapshot.incarnation, writer)
         yield from zip(keys, map(_encode, columns), strict=True)
     yield from sketches
+    yield from members
     for key, one in zip(
         id_keys(snapshot.new_ids, snapshot.incarnation), snapshot.new_ids, strict=True
     ):

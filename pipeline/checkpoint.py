@@ -7,7 +7,7 @@ leaves a state from which the same cells are computed again.
     1  snapshot dirty cells and positions, with no await in between
     2  write cells, registers and sketches to ClickHouse, then the position rows
     3  write dead letters
-    4  write cells, ids and the position record to the changelog
+    4  write cells, ids, members and the position record to the changelog
     5  commit the positions
 
 What the commit made unneeded is then let go: closed slots, old ids, old positions.
@@ -24,13 +24,16 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.changelog import (
     cell_keys,
     checkpoint_records,
+    filter_records,
     forgotten_keys,
+    member_records,
     position_key,
     position_record,
     sketch_records,
     tombstones,
 )
 from pipeline.faults import reach
+from pipeline.once.members import MemberKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,6 +141,11 @@ class OwnedShard:
     unneeded: list[bytes] = field(default_factory=list)
     # Changelog keys of each sketch, as it is now and as earlier checkpoints wrote it.
     sketch_keys: dict[SketchPlace, SketchKeys] = field(default_factory=dict)
+    # Changelog keys of what was written last of members, and of what was written before and
+    # perhaps not committed; how many segments there were.
+    member_keys: MemberKeys | None = None
+    older_member_keys: set[bytes] = field(default_factory=set)
+    segments: int = 0
 
     def sketch_records(self, snapshot: ShardSnapshot) -> Iterator[ChangelogRecord]:
         """What a checkpoint writes of sketches, taking note of it."""
@@ -148,6 +156,34 @@ class OwnedShard:
                 known.older = (known.older | known.newest) - dict(records).keys()
                 known.newest = set(dict(records))
                 yield from records
+
+    def member_records(self, snapshot: ShardSnapshot) -> Sequence[ChangelogRecord]:
+        """What a checkpoint writes of members, taking note of it."""
+        if self.member_keys is not None:
+            self.older_member_keys.update(self.member_keys.all())
+            self.member_keys = None
+        if (members := snapshot.members) is None:
+            return []
+        self.segments += 1
+        facts = member_records(members, snapshot.incarnation, self.writer, self.segments)
+        filters = {
+            one.name: filter_records(one, snapshot.incarnation, self.writer)
+            for one in members.filters
+        }
+        self.member_keys = MemberKeys(
+            list(dict(facts)), {name: list(dict(records)) for name, records in filters.items()}
+        )
+        return [*facts, *chain.from_iterable(filters.values())]
+
+    def unneeded_member_keys(self, snapshot: ShardSnapshot) -> list[bytes]:
+        """After a commit: the keys of segments that the one of the snapshot has replaced."""
+        if snapshot.members is None or self.member_keys is None:
+            return []
+        # What failed before may have written filters under keys that are needed now.
+        keys = [*(self.older_member_keys - set(self.member_keys.all()))]
+        keys += self.shard.members.confirm(snapshot.members, self.member_keys)
+        self.older_member_keys, self.member_keys = set(), None
+        return sorted(keys)
 
     def unneeded_sketch_keys(self, closed: Sequence[SlotSketches]) -> Iterator[bytes]:
         """After a commit: the keys of what sketches were before, and of those that are closed."""
@@ -246,7 +282,8 @@ class Checkpointer:
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
             sketches = moment.owned.sketch_records(moment.snapshot)
-            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches)
+            members = moment.owned.member_records(moment.snapshot)
+            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches, members)
             await self._changelog.append(moment.owned.shard.partition, records)  # 4
             reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
@@ -324,6 +361,7 @@ class Checkpointer:
             *owned.unneeded,
             *forgotten_keys(snapshot),
             *owned.unneeded_sketch_keys(closed_sketches),
+            *owned.unneeded_member_keys(snapshot),
             *chain.from_iterable(
                 cell_keys(cells, cells.values().keys, snapshot.incarnation, owned.writer)
                 for cells in closed

@@ -17,6 +17,7 @@ from pipeline.caps import spill
 from pipeline.cell_groups import CellGroups
 from pipeline.cells import WINDOW_MS, Came, CellKey, Counted
 from pipeline.ledger import log_times, slot_runs
+from pipeline.once.columns import refused_once, repeats, which_once
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.rules import EARLINESS_MS
 from pipeline.summaries import Summarised
@@ -45,7 +46,7 @@ def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Mi
     for offset, later in fetched.rules:
         end = int(np.searchsorted(row_offset, offset))
         misplaced += _absorb_part(shard, columns.slice(first, end - first), row_log_ms[first:end])
-        shard.apply(later)
+        shard.apply(later, offset)
         first = end
     misplaced += _absorb_part(shard, columns.slice(first), row_log_ms[first:])
     if len(log_ms):
@@ -66,7 +67,11 @@ def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[M
     early = at_ms > log_ms + EARLINESS_MS
     placed = ~(late | early)
     misplaced = [] if placed.all() else list(_misplaced(columns, lateness_ms, late | early, late))
+    once = which_once(shard.rules, columns, placed)
+    misplaced += refused_once(shard.rules, columns, once)
+    placed[once.refused] = False
     duplicate = _duplicates(shard, columns, log_ms, placed)
+    repeats(shard.rules, shard.members, columns, once, duplicate)
     if not placed.all():
         columns, duplicate = columns.filter(pa.array(placed)), duplicate[placed]
         at_ms, log_ms = at_ms[placed], log_ms[placed]

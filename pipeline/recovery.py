@@ -17,10 +17,23 @@ import msgspec
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.changelog import CELL, CELL_VALUE, EPOCH, FORMAT, ID, REFUSED, SKETCH, PositionValue
+from pipeline.changelog import (
+    CELL,
+    CELL_VALUE,
+    EPOCH,
+    FILTER,
+    FORMAT,
+    ID,
+    MEMBERS,
+    REFUSED,
+    SKETCH,
+    PositionValue,
+)
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
+from pipeline.once import members
+from pipeline.once.filters import FilterName, FilterPart, MemberFilter, recovered_filter
 from pipeline.refused import WHOLE_RECORD, RefusedFact, RefusedPlaces, facts_at
 from pipeline.rules import parse_rules
 from pipeline.shard import BatchMark, Shard
@@ -47,6 +60,9 @@ SketchFields = tuple[int, int, str, str, int | None, int, int, int, int, int, by
 RefusedFields = tuple[int, RefusedFact, bytes]
 """Incarnation, fact, and the key in the changelog."""
 
+MemberFields = tuple[int, int, int, int, bytes, bytes]
+"""Incarnation, writer, segment, part, the key in the changelog, and the facts."""
+
 
 class _Parsed(NamedTuple):
     """The records of a changelog by kind; a position has its offset and writer before it."""
@@ -58,6 +74,9 @@ class _Parsed(NamedTuple):
     positions: list[tuple[int, int, PositionValue]]
     written: list[tuple[int, bytes]]
     """The writer and the key of every cell and position."""
+    members: list[MemberFields]
+    filters: list[tuple[int, FilterPart]]
+    """With their incarnations."""
 
 
 @dataclass(slots=True)
@@ -124,6 +143,8 @@ class RecoveredShard:
         shard.replica = here.replica
         shard.counts_from_ms = here.counts_from_ms
         shard.ledger = Ledger(here.open_entry)
+        filters = [one for incarnation, one in found.filters if incarnation == here.incarnation]
+        shard.members = _members(found.members, here, position, self._filters(filters, here))
         for slot_ms, values in _greatest(found.cells, here.incarnation):
             shard.restore(slot_ms, values)
         for slot_ms, sketch in _whole_sketches(found.sketches, here.incarnation):
@@ -148,14 +169,21 @@ class RecoveredShard:
         A group that was deleted, or that expired, counts its generations from 1 again. Then a new
         epoch begins, so that what it writes goes before what zombies of the old group still write.
         """
-        epoch, last = divmod(max((one for one, _ in self._parsed().written), default=0), EPOCH)
+        found = self._parsed()
+        writers = chain(
+            map(itemgetter(0), found.written),
+            map(itemgetter(1), found.members),
+            (one.writer for _, one in found.filters),
+        )
+        epoch, last = divmod(max(writers, default=0), EPOCH)
         return (epoch if generation > last else epoch + 1) * EPOCH + generation
 
     def unneeded(self, writer: int, position: int) -> list[bytes]:
         """What nobody needs after the first commit of this writer, which resumed at `position`.
 
         Others' cells and positions, because it has written its own; ids and refused places of older
-        incarnations, and those that were forgotten at the position, whose tombstones were lost. Not
+        incarnations, and those that were forgotten at the position, whose tombstones were lost;
+        members of older incarnations, whose facts the first position of this one brought along. Not
         those at or past it: an owner that was ahead wrote them, this one writes them again under
         the same keys, and then they are needed.
         """
@@ -167,6 +195,13 @@ class RecoveredShard:
             keys += _forgotten(ids, here.ids_from or end, here.incarnation)
             refused = ((one[0], one[1][:2], one[-1]) for one in found.refused)
             keys += _forgotten(refused, here.refused_from or end, here.incarnation)
+            keys += [one[4] for one in found.members if one[0] < here.incarnation]
+            names = {FilterName(*one[:3]) for one in here.once_filled}
+            keys += [
+                one.key
+                for incarnation, one in found.filters
+                if incarnation < here.incarnation or one.name not in names
+            ]
         return keys
 
     def _at(self, position: int) -> PositionValue:
@@ -181,7 +216,7 @@ class RecoveredShard:
     def _parsed(self) -> _Parsed:
         """All records by kind, read once. Tombstones are left out."""
         if self._known is None:
-            self._known = _Parsed([], [], [], [], [], [])
+            self._known = _Parsed([], [], [], [], [], [], [], [])
             for key, value in self._records.items():
                 if value is not None:
                     self._sort(self._known, key, value)
@@ -195,6 +230,14 @@ class RecoveredShard:
         if kind == REFUSED:
             known.refused.append((rest[0], RefusedFact(*rest[1:]), key))
             return
+        if kind == MEMBERS:
+            known.members.append((*rest, key, value))
+            return
+        if kind == FILTER:
+            incarnation, family, since, error, *place = rest
+            name = FilterName(family, since, error)
+            known.filters.append((incarnation, FilterPart._make((name, *place, key, value))))
+            return
         if kind == CELL:
             known.cells.append((*rest, *_decode.decode(value)))
         elif kind == SKETCH:
@@ -202,6 +245,19 @@ class RecoveredShard:
         else:
             known.positions.append((*rest, _decode_position(value)))
         known.written.append((rest[-1], key))
+
+    def _filters(self, parts: list[FilterPart], here: PositionValue) -> Iterator[MemberFilter]:
+        """The filters as they were at a position."""
+        for family, since, error, filled in here.once_filled:
+            name = FilterName(family, since, error)
+            found = recovered_filter(name, filled, (one for one in parts if one.name == name))
+            if found is None:
+                raise ShardRefusedError(
+                    self.partition,
+                    f"its changelog lacks members of the family {name.family!r}; if this stays "
+                    "after a restart, rebuild with `tally replay`",
+                )
+            yield found
 
     def _decode_key(self, key: bytes) -> list[Any]:
         version, *rest = _decode.decode(key)
@@ -257,6 +313,18 @@ def _facts(
     """What was known of refused places at the committed offset."""
     ours = (fact for incarnation, fact, _ in refused if incarnation == position.incarnation)
     return facts_at(ours, position.refused_from, committed)
+
+
+def _members(
+    found: list[MemberFields],
+    position: PositionValue,
+    committed: int,
+    filters: Iterable[MemberFilter],
+) -> members.Members:
+    """Who was in at the committed offset."""
+    ours = sorted(one for one in found if one[0] == position.incarnation)
+    parts = ((one[1:3], *one[4:]) for one in ours)
+    return members.recovered(parts, committed, position.once_since, filters)
 
 
 def _occurrences(ids: list[IdFields], position: PositionValue, committed: int) -> list[Occurrence]:

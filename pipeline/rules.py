@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from pipeline.errors import BadInputError
-from schemas.rules import GRAIN_MS, IDS_PER_PARTITION, SHARDS_MAX, Family, Grain
+from schemas.rules import (
+    GRAIN_MS,
+    IDS_PER_PARTITION,
+    ONCE_ERROR_MAX,
+    ONCE_ERROR_MIN,
+    SHARDS_MAX,
+    Family,
+    Grain,
+)
 from sketches.distinct import Distinct
 from sketches.registers import PRECISION_MAX, PRECISION_MIN
 
@@ -43,6 +51,7 @@ Precision = Annotated[int, msgspec.Meta(ge=0, le=PRECISION_MAX)]
 Grains = Annotated[tuple[Grain, ...], msgspec.Meta(min_length=1, max_length=len(GRAIN_MS))]
 SketchError = Annotated[float, msgspec.Meta(ge=0.0005, le=0.5)]
 SketchKeys = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+OnceError = Annotated[float, msgspec.Meta(ge=0, le=ONCE_ERROR_MAX)]
 Shards = Annotated[int, msgspec.Meta(ge=0, le=SHARDS_MAX)]
 
 
@@ -95,10 +104,14 @@ class FamilyRules(msgspec.Struct, frozen=True):
     sketch_keys: SketchKeys = _UNSAID.sketch.keys
     trends: TrendRules = TrendRules()
     shards: Shards = _shards(_UNSAID)
+    once_per_member: bool = _UNSAID.once_per == "member"
+    once_per_error: OnceError = _UNSAID.once_per_error
 
     def __post_init__(self) -> None:
         if 0 < self.distinct_precision < PRECISION_MIN:
             raise ValueError(f"distinct_precision is 0 or {PRECISION_MIN} to {PRECISION_MAX}")
+        if 0 < self.once_per_error < ONCE_ERROR_MIN:
+            raise ValueError(f"once_per_error is 0 or {ONCE_ERROR_MIN:f} to {ONCE_ERROR_MAX}")
 
     @property
     def distinct_window_ms(self) -> int:
@@ -152,6 +165,11 @@ class CountingRules:
     def has_sketched(self) -> bool:
         """Whether any family is counted without cells of its counters."""
         return any(rules.sketched for rules in (self.default, *self.families.values()))
+
+    @cached_property
+    def has_once_per_member(self) -> bool:
+        """Whether any family counts each member once."""
+        return any(rules.once_per_member for rules in (self.default, *self.families.values()))
 
     @cached_property
     def ids_horizon_ms_max(self) -> int:
@@ -228,4 +246,6 @@ def _family_rules(family: Family) -> FamilyRules:
         family.sketch.keys,
         TrendRules(**family.trends.model_dump()),
         _shards(family),
+        once_per_member=family.once_per == "member",
+        once_per_error=family.once_per_error,
     )

@@ -17,6 +17,7 @@ from pipeline.columnar import absorb_columns
 from pipeline.distinct import ShardDistinct
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
 from pipeline.ledger import Ledger, log_times
+from pipeline.once.members import Members, refusal
 from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
 from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pipeline.cells import Int64Column, SlotSnapshot
     from pipeline.distinct import DistinctSnapshot
     from pipeline.ledger import Written
+    from pipeline.once.filters import FilterName
+    from pipeline.once.members import MembersSnapshot
     from pipeline.refused import RefusedFact, RefusedPlace
     from pipeline.sketched import SketchBytes, SketchSnapshot
     from pipeline.summaries import Summarised
@@ -107,6 +110,9 @@ class ShardSnapshot:
     adjustments: list[Placed]
     ledger: list[Written]
     open_entry: Written | None
+    members: MembersSnapshot | None
+    once_since: dict[str, int]
+    once_filled: dict[FilterName, int]
 
     @property
     def unflushed(self) -> int:
@@ -158,6 +164,7 @@ class Shard:
     sketches: dict[int, SlotSketches] = field(default_factory=dict)
     adjustments: list[Placed] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+    members: Members = field(default_factory=Members)
     replica: str = ""
     counts_from_ms: int = 0
     # Recovered cells may be ahead of the position. Up to this offset rows are compared with their
@@ -203,9 +210,10 @@ class Shard:
         self.position = max(self.position, fetched.next_offset)
         return misplaced
 
-    def apply(self, rules: CountingRules) -> None:
-        """From here on these rules hold, unless a greater version holds already."""
+    def apply(self, rules: CountingRules, offset: int) -> None:
+        """From an offset on these rules hold, unless a greater version holds already."""
         if rules.supersedes(self.rules):
+            self.members.change(self.rules, rules, offset)
             self.rules = rules
             for cells in self.slots.values():
                 cells.recount(rules)
@@ -261,6 +269,9 @@ class Shard:
             adjustments=list(self.adjustments),
             ledger=self.ledger.unconfirmed(self.counts_from_ms),
             open_entry=self.ledger.latest(),
+            members=self.members.snapshot(self.position) if checkpoint else None,
+            once_since=dict(self.members.since),
+            once_filled=self.members.filled(),
         )
 
     def close_slots(self, log_ms: int) -> tuple[list[SlotCells], list[SlotSketches]]:
@@ -300,10 +311,17 @@ class Shard:
             return late_reason(family.lateness_ms)
         if row.at_ms > self.log_ms + EARLINESS_MS:
             return EARLY_REASON
+        once = family.once_per_member
+        if once and (reason := refusal(family, row.delta, row.member)) is not None:
+            return reason
         if first and row.id is not None:
             place = (row.offset, row.row)
             origin = None if retried is None else retried[:2]
             first = self.is_first(row.counter, row.id, place, self.log_ms, origin)
+        if first and once and row.member is not None:
+            first = self.members.count(
+                row.counter, row.member, row.delta, row.offset, family.once_per_error
+            )
         cells = self.slot(slot_of(self.log_ms))
         region = row.region if family.regions else ""
         key = CellKey(row.counter, region, row.at_ms - row.at_ms % WINDOW_MS)
@@ -382,7 +400,8 @@ class _Told:
         while self._times and self._times[-1][0] <= row.offset:
             self._shard.log_ms = max(self._shard.log_ms, self._times.pop()[1])
         while self._rules and self._rules[-1][0] <= row.offset:
-            self._shard.apply(self._rules.pop()[1])
+            offset, rules = self._rules.pop()
+            self._shard.apply(rules, offset)
         while self._refused and self._refused[-1] < (row.offset, row.row):
             self._refuse(self._refused.pop())
 
@@ -390,8 +409,8 @@ class _Told:
         """Tell the rest."""
         for _, timestamp_ms in self._times:
             self._shard.log_ms = max(self._shard.log_ms, timestamp_ms)
-        for _, later in reversed(self._rules):
-            self._shard.apply(later)
+        for offset, later in reversed(self._rules):
+            self._shard.apply(later, offset)
         for place in reversed(self._refused):
             self._refuse(place)
 

@@ -1,11 +1,12 @@
 """Which partition an increment goes to. Pure; the hash is stable for ever and pinned by tests.
 
 Any event may land on any partition without changing a sum, so this is about load alone, except for
-events with an id: all occurrences of an id must meet in one partition to be counted once.
+events with an id: all occurrences of an id must meet in one partition to be counted once. So must
+all events of a member, in families that count each member once.
 
 The hash is CRC-32, which is what librdkafka's default partitioner computes of a message key. So a
 foreign producer on librdkafka that sets the key to `counter`, or to `counter NUL id` where there is
-an id, puts events where Tally would.
+an id, or to `counter NUL member` in such families, puts events where Tally would.
 
 A counter with n shards has n neighbouring partitions; a strategy chooses one of them for each row.
 docs/sharding.md says which strategy to take when, and has what was measured.

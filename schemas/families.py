@@ -14,6 +14,8 @@ distinct = { enabled = true, error = 0.02, grains = ["1h", "1d"] }
 trends = { k = 100, min_count = 10, min_score = 7.0, min_uniques = 10, max_per_member = 5.0 }
 retention = { "1m" = "7d", "1h" = "90d", "1d" = "forever" }
 ids = { horizon = "1d" }
+once_per = "id"                 # or "member"
+once_per_error = 0              # exact; or the share of new members that a filter may lose
 
 [families.hashtag]              # the same fields; what is left out is the default's
 lateness = "2h"

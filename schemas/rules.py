@@ -20,6 +20,10 @@ _FOREVER = "forever"
 SHARDS_MAX = 4096
 """Into how many shards a counter can be split: as many as a log may have partitions."""
 
+ONCE_ERROR_MIN = 0.000001
+ONCE_ERROR_MAX = 0.1
+"""What share of new members a filter may take for repeats."""
+
 IDS_PER_PARTITION = 1_000_000
 """How many occurrences of ids a partition remembers, those of all families together."""
 
@@ -50,6 +54,12 @@ def _retention_ms(value: object) -> int | None:
 def _in_order(grains: list[Grain]) -> list[Grain]:
     """Without repetitions and from fine to coarse, so that equal rules have equal texts."""
     return [grain for grain in GRAINS if grain in grains]
+
+
+def _exact_or_error(error: float) -> float:
+    if error and not ONCE_ERROR_MIN <= error <= ONCE_ERROR_MAX:
+        raise ValueError(f"expected 0, which is exact, or {ONCE_ERROR_MIN:f} to {ONCE_ERROR_MAX}")
+    return error
 
 
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
@@ -122,3 +132,5 @@ class Family(Rules):
     trends: Trends = Trends()
     retention: Retention = Retention()
     ids: Ids = Ids()
+    once_per: Literal["id", "member"] = "id"
+    once_per_error: Annotated[float, AfterValidator(_exact_or_error)] = 0.0

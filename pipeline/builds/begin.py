@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline.builds.horizon import PartitionLog
     from pipeline.builds.positions import Reached
     from pipeline.clock import Clock
+    from pipeline.rules import CountingRules
     from schemas.addresses import KafkaAddress
 
 
@@ -71,7 +72,9 @@ class Rebuilding:
         base = live_build(self._client)
         self._check_replica(base)
         before = reached(self._client, base)
-        counts_from = self._counts_from(base, log, before)
+        known = self._known_rules(log)
+        counts_from = self._counts_from(base, log, before, known)
+        _check_members(counts_from, known)
         self._check_past(counts_from, before, log)
         rules = newest_rules(Reads(self._client, self._clock)) if by_newest_rules else None
         if by_newest_rules and rules is None:
@@ -106,11 +109,18 @@ class Rebuilding:
         write_rebuild(self._client, carried, self._clock)
         return carried
 
-    def _counts_from(
-        self, base: int, log: Sequence[PartitionLog], before: dict[int, Reached]
-    ) -> int:
+    def _known_rules(self, log: Sequence[PartitionLog]) -> list[CountingRules]:
+        """All that ever held, as far as anybody knows."""
         history = rules_history(Reads(self._client, self._clock))
-        rules = [*known_rules(log), *(one for _, one in history if one is not None)]
+        return [*known_rules(log), *(one for _, one in history if one is not None)]
+
+    def _counts_from(
+        self,
+        base: int,
+        log: Sequence[PartitionLog],
+        before: dict[int, Reached],
+        rules: Sequence[CountingRules],
+    ) -> int:
         other_log_ms = max((one.other_log_ms for one in before.values()), default=0) or None
         found = counts_from_ms(log, longest_horizon_ms(rules), other_log_ms)
         # What the live build was given, perhaps from a log that is gone, is passed on.
@@ -181,6 +191,22 @@ class Rebuilding:
         )
         known = topics.partition_counts(topics.admin_client(self._kafka))
         return max(int(rows[0][0]), *topics.builds_with_changelog(known), 0) + 1
+
+
+def _check_members(counts_from: int, known: Sequence[CountingRules]) -> None:
+    """Raise OperatorError if families count each member once and the log's beginning is gone: who
+    was in by then is told by nothing that is left."""
+    if not counts_from:
+        return
+    default = any(rules.default.once_per_member for rules in known)
+    named = {name for one in known for name, of in one.families.items() if of.once_per_member}
+    if default or named:
+        families = ", ".join(sorted(named)) or "all that are not named"
+        raise OperatorError(
+            "the beginning of the log was deleted, and with it who was counted by then in families "
+            f'with once_per = "member" ({families}): it cannot be counted anew; for such families '
+            "keep the log for ever (retention.ms of tally.increments)"
+        )
 
 
 def _some(partitions: Sequence[int]) -> str:

@@ -127,7 +127,7 @@ def _lines(found: "Explanation") -> "Iterator[str]":
         f"late          {found.late_p:,} added, {found.late_n:,} taken away more than 10 minutes "
         "after their window, by log time"
     )
-    yield f"duplicates    {found.duplicates:,} skipped: their id was counted before"
+    yield f"duplicates    {found.duplicates:,} skipped: their id or member was counted before"
     rolled = [part.rolled_up for part in found.shards if part.rolled_up is not None]
     if rolled:
         yield (

@@ -21,12 +21,13 @@ another record's by now.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.cells import CellValues
-from pipeline.changelog import checkpoint_records
+from pipeline.changelog import checkpoint_records, filter_records, member_records
 from pipeline.ids import SeenIds
 from pipeline.shard import Shard
 
@@ -73,6 +74,7 @@ def after_trim(shard: Shard, start: int, flushed: Flushed) -> Shard:
         shard.refused,
         replica=shard.replica,
         counts_from_ms=shard.counts_from_ms,
+        members=shard.members.in_trimmed_log(),
     )
     for slot_ms, cells in flushed.slots.items():
         if max(cells.values()) >= start:
@@ -92,6 +94,7 @@ def in_other_log(shard: Shard, start: int) -> Shard:
         ids=SeenIds(kept),
         replica=shard.replica,
         counts_from_ms=shard.counts_from_ms,
+        members=shard.members.in_other_log(shard.position),
     )
 
 
@@ -100,7 +103,10 @@ def first_records(anew: Shard) -> Iterator[ChangelogRecord]:
     snapshot = replace(
         anew.snapshot(checkpoint=True), new_ids=list(anew.ids), new_refused=list(anew.refused)
     )
-    return checkpoint_records(snapshot, WRITER)
+    members = anew.members.snapshot(anew.position)
+    segment = member_records(members, anew.incarnation, WRITER, segment=0)
+    filters = (filter_records(one, anew.incarnation, WRITER) for one in members.filters)
+    return checkpoint_records(snapshot, WRITER, members=[*segment, *chain.from_iterable(filters)])
 
 
 def _guards(cells: Mapping[str, int], start: int) -> CellValues:

@@ -85,4 +85,6 @@ def _family(place: str, rules: FamilyRules) -> dict[str, str]:
             for name, value in msgspec.structs.asdict(rules.trends).items()
         },
         f"{place}.shards": str(rules.shards or "adaptive"),
+        f"{place}.once_per": "member" if rules.once_per_member else "id",
+        f"{place}.once_per_error": f"{rules.once_per_error:g}",
     }

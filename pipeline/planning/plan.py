@@ -23,7 +23,7 @@ from pipeline.rules import CountingRules, parse_rules
 from schemas.rules import SHARDS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 SHARDS_PREFIX = b"shards:"
 HINT_PREFIX = b"hint:"
@@ -77,6 +77,11 @@ class Plan:
         """Whether any family fixes how many shards its counters have."""
         rules = self.rules or _DEFAULT_RULES
         return any(family.shards for family in (rules.default, *rules.families.values()))
+
+    def once_per_member(self, counters: Iterable[str]) -> list[bool]:
+        """Of which counters each member counts once, so that all it does must meet."""
+        rules = self.rules or _DEFAULT_RULES
+        return [rules.of(counter).once_per_member for counter in counters]
 
     @cached_property
     def split(self) -> Mapping[str, int]:

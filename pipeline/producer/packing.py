@@ -61,7 +61,7 @@ class Packed(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Counters, and how many rows of each were packed: those without an id."""
+    """Counters, and how many rows of each were packed: those that go where the plan says."""
 
     counters: pa.StringArray
     rows: Int64Column
@@ -77,7 +77,7 @@ class _Encoded(NamedTuple):
 def pack(columns: pa.Table, plan: Plan, chooser: Chooser, now_ms: int) -> Packed:
     """Pack checked increments (FRAME_SCHEMA, no null but in `member` and `id`).
 
-    Rows with one id stay in their order. At most ROWS_AT_ONCE rows.
+    Rows with one id, and those of one member, stay in their order. At most ROWS_AT_ONCE rows.
     """
     counter, region = _encoded(columns["counter"]), _encoded(columns["region"])
     at_ms, delta = columns["at"].to_numpy(), columns["delta"].to_numpy()
@@ -123,7 +123,9 @@ def _placed(
     """The partition of each packed row, and the load of those that follow the plan."""
     hashes, shards = hashes_of(counter.texts), _shards(counter.texts, plan)
     codes = counter.codes[source]
-    routed = ~_nulls(columns["id"])[source]
+    by_member = _by_member(counter, columns["member"], plan)[source]
+    by_id = ~_nulls(columns["id"])[source] & ~by_member
+    routed = by_id | by_member
     partition = hashes[codes] % plan.partitions
     split = np.flatnonzero((shards[codes] > 1) & ~routed)
     if len(split):
@@ -135,13 +137,23 @@ def _placed(
         )
         chosen = chooser.choose(rows, plan.partitions)
         partition[split] = counter_partitions_of(rows.hashes, chosen, plan.partitions)
-    if routed.any():
-        with_id = columns.select(["counter", "id"]).take(pa.array(source[routed]))
-        counters, ids = (column.combine_chunks() for column in with_id.columns)
-        partition[routed] = id_partitions_of(counters, ids, plan.id_partitions)
+    for name, which in (("id", by_id), ("member", by_member)):
+        if which.any():
+            named = columns.select(["counter", name]).take(pa.array(source[which]))
+            counters, texts = (column.combine_chunks() for column in named.columns)
+            partition[which] = id_partitions_of(counters, texts, plan.id_partitions)
     load = Load(counter.texts, np.bincount(codes[~routed], minlength=len(hashes)))
     # The narrower they are, the faster they are sorted.
     return partition.astype(np.min_scalar_type(plan.partitions)), load
+
+
+def _by_member(counter: _Encoded, member: pa.ChunkedArray, plan: Plan) -> NDArray[np.bool_]:
+    """Which rows go to where all of their member's rows go."""
+    if plan.rules is None or not plan.rules.has_once_per_member:
+        return np.zeros(len(counter.codes), np.bool_)
+    once = np.array(plan.once_per_member(counter.texts.to_pylist()), np.bool_)
+    found: NDArray[np.bool_] = once[counter.codes] & ~_nulls(member)
+    return found
 
 
 def _shards(counters: pa.StringArray, plan: Plan) -> Int64Column:

@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from pipeline.clock import SystemClock
 from pipeline.errors import BadInputError, TallyError
+from pipeline.once.columns import refusals
+from pipeline.once.members import refusal
 from pipeline.planning import hints
 from pipeline.planning.following import PlanFollower
 from pipeline.producer.batch import FIELDS
@@ -187,6 +189,11 @@ class Producer:
             counter, delta, at = event.counter, event.delta, event.at
             member, region, id = event.member, event.region, event.id  # noqa: A001
             self._learn(counter, region)
+        rules = self._follower.plan.rules
+        if rules is not None and rules.has_once_per_member:
+            family = rules.of(counter)
+            if family.once_per_member and (why := refusal(family, delta, member)) is not None:
+                raise BadInputError(why)
         buffer = self._buffer
         with buffer.lock:
             batch = buffer.open
@@ -200,15 +207,33 @@ class Producer:
                 buffer.tell()
         return Receipt(batch.outcome, number, number + 1)
 
-    def increment_many(self, columns: Columns) -> Receipt:
+    def increment_many(self, columns: Columns, *, check_rules: bool = True) -> Receipt:
         """Accept many increments at once: equally long columns by an event's fields.
 
         Columns are lists, NumPy or Arrow arrays, in a mapping or an Arrow table; all but `counter`
         may be left out, and a null is the same as leaving out. Raises BadInputError that names the
         first bad rows, and then takes none. When there is no room it waits, piece by piece, or
-        raises BufferFullError and takes none.
+        raises BufferFullError and takes none. Without `check_rules`, what only the family's rules
+        refuse is taken, and becomes dead letters when it is counted.
         """
-        return self._buffer.add(check_columns(columns, self._now_ms(), ROWS_AT_ONCE))
+        tables = check_columns(columns, self._now_ms(), ROWS_AT_ONCE)
+        if check_rules and (bad := self._refusals(tables)):
+            row, why = bad[0]
+            more = f"; and {len(bad) - 1} more rows" if bad[1:] else ""
+            raise BadInputError(f"row {row}: {why}{more}")
+        return self._buffer.add(tables)
+
+    def _refusals(self, tables: list[pa.Table]) -> list[tuple[int, str]]:
+        starts = range(0, len(tables) * ROWS_AT_ONCE, ROWS_AT_ONCE)
+        return [
+            (start + row, why)
+            for start, table in zip(starts, tables, strict=True)
+            for row, why in self.refusals(table)
+        ]
+
+    def refusals(self, columns: pa.Table) -> list[tuple[int, str]]:
+        """Which rows (FRAME_SCHEMA) their families' rules would refuse, and why. Never blocks."""
+        return refusals(self._follower.plan.rules, columns)
 
     def hint(
         self,

@@ -97,14 +97,18 @@ async def increment(request: Request, counter: Counter, caller: Caller) -> Respo
         services.metrics.add(metric.INCREMENTS("refused"))
         raise
     producer = await services.producer()
-    receipt = producer.increment(
-        event.counter,
-        event.delta,
-        member=event.member,
-        region=event.region,
-        at=event.at,
-        id=event.id,
-    )
+    try:
+        receipt = producer.increment(
+            event.counter,
+            event.delta,
+            member=event.member,
+            region=event.region,
+            at=event.at,
+            id=event.id,
+        )
+    except BadInputError:
+        services.metrics.add(metric.INCREMENTS("refused"))
+        raise
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"))
     return unkept({"receipt": str(places)})
@@ -128,11 +132,15 @@ async def _increments(request: Request, caller: Grant, services: Services) -> Re
     checked = await asyncio.to_thread(bulk.checked, body, services.clock.now_ms())
     for family in checked.families:
         caller.require("write", family)
-    late = await services.timely.refused(checked.columns)
-    columns = bulk.without(checked.columns, [row for row, _ in late])
-    refused = [*checked.refused, *(RefusedLine(checked.numbers[row], why) for row, why in late)]
-    services.metrics.add(metric.INCREMENTS("refused"), len(refused))
     producer = await services.producer()
+    odd = await asyncio.to_thread(producer.refusals, checked.columns)
+    bad = {**dict(await services.timely.refused(checked.columns)), **dict(odd)}
+    columns = bulk.without(checked.columns, list(bad))
+    refused = [
+        *checked.refused,
+        *(RefusedLine(checked.numbers[row], why) for row, why in bad.items()),
+    ]
+    services.metrics.add(metric.INCREMENTS("refused"), len(refused))
     receipt = await asyncio.to_thread(producer.increment_many, columns)
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"), columns.num_rows)

@@ -30,6 +30,8 @@ families = st.builds(
     sketched=st.sampled_from([False, False, True]),
     sketch_error=st.just(0.4),
     sketch_keys=st.just(2),
+    once_per_member=st.sampled_from([False, False, True]),
+    once_per_error=st.sampled_from([0.0, 0.0, 0.1]),
 )
 rules = st.builds(
     CountingRules,
@@ -42,7 +44,7 @@ events = st.tuples(
     st.sampled_from(["a:x", "a:y", "b:x", "ü:😀 1 2"]),
     st.sampled_from(["", "eu", "1 2", "日本"]),
     st.sampled_from([0, -MINUTE_MS, -30 * MINUTE_MS, 4 * MINUTE_MS, 6 * MINUTE_MS]),
-    st.sampled_from([1, 2, -1, 2**40, -(2**40)]),
+    st.sampled_from([1, 1, 2, -1, -1, 2**40, -(2**40)]),
     st.sampled_from([None, None, "i", "j"]),
     st.sampled_from([None, "ann", "bob", "日本", *map(str, range(20))]),
 )
@@ -87,7 +89,9 @@ def state(shard: Shard) -> object:
     refused = shard.refused.unsaved()
     rest = (shard.log_ms, shard.position, shard.rules, list(shard.ids), opened, ahead, refused)
     ledger = (shard.ledger.unconfirmed(0), shard.ledger.latest())
-    return cells, dirty, rest, registers(shard), sketches(shard), ledger
+    filters = [(one.name, one.whole) for one in shard.members.snapshot(0).filters]
+    members = (shard.members.all_facts().tolist(), shard.members.since, filters)
+    return cells, dirty, rest, registers(shard), sketches(shard), ledger, members
 
 
 def sketches(shard: Shard) -> dict[tuple[int, SketchOf], tuple[object, int | None]]:

@@ -9,7 +9,10 @@ from itertools import product
 from typing import Any
 from unittest.mock import patch
 
+from pipeline import changelog
+from pipeline.once import filters, segments, table
 from pipeline.shard import Shard
+from sketches import bloom
 from tests.simulation.dice import Dice
 from tests.simulation.truth import (
     SLOT_MS,
@@ -39,6 +42,7 @@ EVENTS = tuple(
 RECORDS = tuple(product((0, 0, 0, 5_000, SLOT_MS), (0, 1, 1, 1, 3), (0, 50, 1_000)))
 """How far the timestamp is behind now, how many events, how much later the next record is."""
 MEMBERS = (None, *(f"member {number}" for number in range(12)))
+LIKERS = (None, *(f"member {number}" for number in range(3))) + ("member 0",) * 2
 MAX_WORKERS = 3
 QUIET_TRIES = 4
 
@@ -56,7 +60,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.rng = Dice(self.seed)
-        self.steps = self.steps or self.rng.choice((30, 60, 120))
+        self.steps = self.steps or self.rng.choice((30, 60, 120)) * (3 if self.likes else 1)
         self.world = World(Log([[], []]), now_ms=T0)
         self.workers: list[SimWorker] = []
         self.hired = 0
@@ -72,11 +76,28 @@ class Schedule:
         """Whether members and what spills are looked at, which takes time and tells little new."""
         return self.seed % 8 == 5
 
+    @property
+    def likes(self) -> bool:
+        """Whether there are families that count each member once."""
+        return self.seed % 4 == 2
+
     def run(self) -> Schedule:
         """Play the whole story."""
         if self.summarises:
             return self.play()
         with patch.object(Shard, "summarise", _pass_over):
+            return self.play_likes() if self.likes else self.play()
+
+    def play_likes(self) -> Schedule:
+        """With so few facts in a record, a segment and a table that there are several of each."""
+        with (
+            patch.object(changelog, "FACTS_AT_ONCE", 2),
+            patch.object(changelog, "_PART_BYTES", 100),
+            patch.object(bloom, "FIRST_CAPACITY", 64),
+            patch.object(filters, "WHOLE_BYTES_MIN", 40),
+            patch.object(segments, "SPARE_FACTS", self.rng.choice((1, 100))),
+            patch.object(table, "FRESH_MAX", self.rng.choice((0, 100))),
+        ):
             return self.play()
 
     def play(self) -> Schedule:
@@ -94,7 +115,7 @@ class Schedule:
             (self.fetch, 22),
             (self.produce, 16),
             (self.begin_flush, 6),
-            (self.begin_checkpoint, 14),
+            (self.begin_checkpoint, 42 if self.likes else 14),
             (self.pass_time, 4),
             (self.kill, 1),
             (self.stop, 1),
@@ -129,7 +150,9 @@ class Schedule:
         horizon_ms = rng.choice((1, 12)) * MINUTE_MS
         regions, cells_max = rng.random() < 0.7, rng.choice((1, 3, 1_000))
         sketched = self.summarises and rng.random() < 0.3
-        return FamilyTruth(lateness_ms, regions, horizon_ms, cells_max, sketched)
+        once = self.likes and rng.random() < 0.7
+        filtered = once and self.seed % 8 == 6 and rng.random() < 0.5
+        return FamilyTruth(lateness_ms, regions, horizon_ms, cells_max, sketched, once, filtered)
 
     def change_rules(self) -> None:
         self.first_rules()
@@ -156,6 +179,10 @@ class Schedule:
     def event(self) -> EventTruth:
         counter, region, shift_ms, delta, id_ = self.rng.choice(EVENTS)
         member = self.rng.choice(MEMBERS) if self.summarises else None
+        if self.likes:
+            member, delta = self.rng.choice(LIKERS), self.rng.choice((delta, 1, -1, -1))
+            counter, shift_ms = self.rng.choice(((counter, shift_ms), ("a:x", 0), ("a:x", 0)))
+            id_ = self.rng.choice((id_, None, None))
         return EventTruth(counter, region, self.world.now_ms + shift_ms, delta, id_, member)
 
     def pass_time(self) -> None:

@@ -2,7 +2,9 @@
 
 import gc
 import random
+import struct
 from collections import Counter
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -88,9 +90,29 @@ def kept_in_changelog(schedule: Schedule, partition: int) -> Counter[tuple[Any, 
         elif kind == "sketch":
             _, slot, group, region, window, *_ = rest
             kept["sketch", group, region, window or 0, slot] += 1
-        else:
+        elif kind == "position":
             kept["position", rest[0]] += 1
     return kept
+
+
+def newest_facts(schedule: Schedule, partition: int) -> dict[bytes, tuple[int, bool]]:
+    """By counter and member: where the changelog says that one came or went last."""
+    found: dict[bytes, tuple[int, bool]] = {}
+    for _, key, value in schedule.world.changelog.partitions[partition]:
+        if msgspec.msgpack.decode(key)[1] == "members":
+            for high, low, at in struct.iter_unpack("<QQq", value or b""):
+                pair = struct.pack(">QQ", high, low)
+                found[pair] = max(found.get(pair, (-1, False)), (at // 2, at % 2 == 1))
+    return found
+
+
+def facts_of(schedule: Schedule, partition: int) -> dict[bytes, tuple[int, bool]]:
+    """The same by the truth."""
+    flipped = Partition(partition, schedule.world.log.partitions[partition]).flipped
+    return {
+        blake2b("\0".join(pair).encode(), digest_size=16).digest(): fact
+        for pair, fact in flipped.items()
+    }
 
 
 def needed_in_changelog(schedule: Schedule, number: int) -> Counter[tuple[Any, ...]]:
@@ -128,6 +150,8 @@ def test_after_an_owners_first_commit_the_changelog_holds_what_is_needed_and_no_
         for partition in range(len(schedule.world.log.partitions)):
             kept = kept_in_changelog(schedule, partition)
             assert kept == needed_in_changelog(schedule, partition), f"seed {schedule.seed}"
+            facts = newest_facts(schedule, partition)
+            assert facts == facts_of(schedule, partition), f"seed {schedule.seed}"
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)

@@ -31,6 +31,8 @@ class FamilyTruth:
     horizon_ms: int = 86_400_000
     cells_max: int = 1_000_000
     sketched: bool = False
+    once: bool = False
+    in_filter: bool = False
 
 
 @dataclass(eq=False)
@@ -121,13 +123,18 @@ class Partition:
         self.members: set[tuple[str, str, int, str]] = set()
         self.spilled: dict[SketchPlace, Counter[tuple[str, bool]]] = defaultdict(Counter)
         self.ledger: dict[int, SlotTruth] = {}
+        self.inside: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self.flipped: dict[tuple[str, str], tuple[int, bool]] = {}
         for offset, record in enumerate(records):
             self.record(offset, record)
 
     def record(self, offset: int, record: RecordTruth) -> None:
         self.log_ms = max(self.log_ms, record.timestamp_ms)
         if record.rules is not None and record.rules.version > self.rules.version:
+            before = {name: self.form(name) for name in self.inside}
             self.rules = record.rules
+            for name in [one for one in before if self.form(one) != before[one]]:
+                del self.inside[name]
         slot = self.ledger.setdefault(self.log_ms // SLOT_MS * SLOT_MS, SlotTruth(first=offset))
         slot.records, slot.through = slot.records + 1, offset
         slot.unreadable += record.is_bad
@@ -138,19 +145,41 @@ class Partition:
             may_count = record.retries is None or self.may_retry(record.retries, offset)
             self.book(slot, event.delta, "added", "taken")
             slot.rows += 1
-            family = self.rules.families.get(event.counter.split(":")[0], self.rules.default)
+            family = self.family(event.counter.split(":")[0])
             late = self.log_ms - event.at_ms > family.lateness_ms
-            if late or event.at_ms - self.log_ms > EARLY_MS:
+            deltas = (1,) if family.in_filter else (1, -1)
+            odd = family.once and (event.member is None or event.delta not in deltas)
+            if odd or late or event.at_ms - self.log_ms > EARLY_MS:
                 self.refused.add((offset, row, record.happened_ms))
                 slot.refused += 1
                 continue
             if may_count and event.id is not None:
                 may_count = self.is_first(event, family)
+            if may_count and family.once:
+                may_count = self.flips(event, offset)
             self.add(event, family, counts=may_count)
             slot.duplicates += not may_count
             if may_count:
                 slot.counted += 1
                 self.book(slot, event.delta, "p", "n")
+
+    def family(self, name: str) -> FamilyTruth:
+        return self.rules.families.get(name, self.rules.default)
+
+    def form(self, name: str) -> tuple[bool, bool]:
+        return self.family(name).once, self.family(name).in_filter
+
+    def flips(self, event: EventTruth, offset: int) -> bool:
+        """Put a member in, or take one back; whether that changes anything."""
+        assert event.member is not None
+        family = self.inside[event.counter.split(":")[0]]
+        pair, comes = (event.counter, event.member), event.delta > 0
+        if (pair in family) == comes:
+            return False
+        (family.add if comes else family.remove)(pair)
+        if not self.family(event.counter.split(":")[0]).in_filter:
+            self.flipped[pair] = (offset, comes)
+        return True
 
     def book(self, slot: SlotTruth, delta: int, up: str, down: str) -> None:
         name = up if delta > 0 else down

@@ -21,10 +21,14 @@ from pipeline.distinct import ShardDistinct
 from pipeline.first_rules import OFFSETS_MAX, _Ahead
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
+from pipeline.once import filters, members
+from pipeline.once.filters import MemberFilter
+from pipeline.once.members import Members
 from pipeline.recovery import RecoveredShard
 from pipeline.refused import RefusedPlaces
 from pipeline.shard import Fetched, Shard
 from pipeline.sketched import SlotSketches
+from sketches.bloom import GrowingFilter
 from tests.simulation.schedule import Schedule, played
 from tests.simulation.worker import SimWorker
 from tests.simulation.world import Doors
@@ -354,8 +358,8 @@ def sentence_8_ids_past_the_committed_offset() -> Iterator[None]:
             position.ids_from = (0, 0)
         return real(ids, position, 1 << 60)
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 
@@ -438,7 +442,7 @@ def sentence_9_refused_rows_claim() -> Iterator[None]:
 def rules_by_order_instead_of_version() -> Iterator[None]:
     """Where two appliers race, the last one wins instead of the greater version."""
 
-    def apply(self: Shard, rules: Any) -> None:
+    def apply(self: Shard, rules: Any, _offset: int) -> None:
         self.rules = rules
 
     with patch.object(Shard, "apply", apply):
@@ -452,8 +456,8 @@ def rules_at_the_end_of_a_fetch() -> Iterator[None]:
 
     def absorb(self: Shard, rows: Any, fetched: Fetched) -> Any:
         misplaced = real(self, rows, replace(fetched, rules=()))
-        for _, later in fetched.rules:
-            self.apply(later)
+        for offset, later in fetched.rules:
+            self.apply(later, offset)
         return misplaced
 
     with patch.object(Shard, "absorb_rows", absorb):
@@ -489,8 +493,8 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
     real = SlotCells.restore
     real_records = changelog.checkpoint_records
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*reversed(found[:cells]), *found[cells:]])
 
@@ -508,7 +512,7 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
 def caps_as_they_were_when_cells_opened() -> Iterator[None]:
     """Changed rules leave the counts of open cells as they are."""
 
-    def apply(self: Shard, rules: Any) -> None:
+    def apply(self: Shard, rules: Any, _offset: int) -> None:
         if rules.version > self.rules.version:
             self.rules = rules
 
@@ -527,8 +531,8 @@ def refused_places_past_the_position() -> Iterator[None]:
     def facts_at(facts: Any, first: Any, position: int) -> Any:
         return list(facts)
 
-    def records(snapshot: Any, generation: int, sketches: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, sketches))
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
         cells = sum(len(part.rows) for part in snapshot.checkpoint)
         return iter([*found[cells:-1], *found[:cells], found[-1]])
 
@@ -658,6 +662,130 @@ def ledger_taken_for_stored_too_soon() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def members_past_the_position() -> Iterator[None]:
+    """Recovery believes facts about members that an owner ahead of the position wrote.
+
+    Cells are written before members, which hides it; so here they are written after.
+    """
+    real, real_records = members.recovered, changelog.checkpoint_records
+
+    def recovered(parts: Any, position: int, *rest: Any) -> Members:
+        parts = list(parts)
+        found = real(parts, position, *rest)
+        found._table = real(parts, 1 << 60, *rest)._table
+        return found
+
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
+        cells = sum(len(part.rows) for part in snapshot.checkpoint)
+        return iter([*found[cells:-1], *found[:cells], found[-1]])
+
+    with (
+        patch.object(members, "recovered", recovered),
+        patch.object(checkpoint, "checkpoint_records", records),
+    ):
+        yield
+
+
+@contextmanager
+def members_in_memory_alone() -> Iterator[None]:
+    """A new owner knows nobody."""
+
+    def recovered(_parts: Any, _position: int, since: Any, filters: Any) -> Members:
+        return Members(since=since, filters=filters)
+
+    with patch.object(members, "recovered", recovered):
+        yield
+
+
+@contextmanager
+def members_without_their_writer() -> Iterator[None]:
+    """A zombie's segment replaces the owner's of the same number."""
+    real = changelog.member_records
+
+    def records(snapshot: Any, incarnation: int, _writer: int, segment: int) -> Any:
+        return real(snapshot, incarnation, 0, segment)
+
+    with patch.object(checkpoint, "member_records", records):
+        yield
+
+
+@contextmanager
+def members_let_go_before_the_commit() -> Iterator[None]:
+    """A segment that was taken in is forgotten before the one that holds its facts is whole."""
+    real = OwnedShard.member_records
+
+    def records(self: OwnedShard, snapshot: Any) -> Any:
+        known = self.shard.members._segments.known
+        taken_in = [key for one in known if one.first >= snapshot.members.first for key in one.keys]
+        return [*changelog.tombstones(taken_in), *real(self, snapshot)]
+
+    with patch.object(OwnedShard, "member_records", records):
+        yield
+
+
+@contextmanager
+def members_who_are_out_are_forgotten() -> Iterator[None]:
+    """Once it is committed that a member was taken back, no fact about it is kept."""
+    real = Members.snapshot
+
+    def snapshot(self: Members, position: int) -> Any:
+        found = real(self, position)
+        old = found.facts["at"] < 2 * self._segments.saved
+        return replace(found, facts=found.facts[~old | (found.facts["at"] % 2 == 1)])
+
+    with patch.object(Members, "snapshot", snapshot):
+        yield
+
+
+@contextmanager
+def members_from_before_the_rules() -> Iterator[None]:
+    """Who was in when a family stopped counting once per member is in when it begins again."""
+    with patch.object(Members, "change", lambda *_: None):
+        yield
+
+
+@contextmanager
+def filters_in_memory_alone() -> Iterator[None]:
+    """A new owner's filters are empty."""
+
+    def recovered(name: Any, _filled: int, _parts: Any) -> MemberFilter:
+        return MemberFilter(name, GrowingFilter(name.error))
+
+    with patch.object(recovery, "recovered_filter", recovered):
+        yield
+
+
+@contextmanager
+def filters_past_the_position() -> Iterator[None]:
+    """Recovery adds what an owner ahead of the position had added.
+
+    Cells are written before filters, which hides it; so here they are written after.
+    """
+    real, real_records = filters.recovered_filter, changelog.checkpoint_records
+
+    def recovered(name: Any, filled: int, parts: Any) -> Any:
+        parts = list(parts)
+        found = real(name, filled, parts)
+        numbers = range(filled + 1, filled + 9)
+        ahead = [one for one in (real(name, more, parts) for more in numbers) if one is not None]
+        if ahead and found is not None:
+            found.filter = ahead[-1].filter
+        return found
+
+    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+        found = list(real_records(snapshot, generation, *rest))
+        cells = sum(len(part.rows) for part in snapshot.checkpoint)
+        return iter([*found[cells:-1], *found[:cells], found[-1]])
+
+    with (
+        patch.object(recovery, "recovered_filter", recovered),
+        patch.object(checkpoint, "checkpoint_records", records),
+    ):
+        yield
+
+
 VARIANTS: list[Variant] = [
     no_guard,
     no_generation_in_the_key,
@@ -695,6 +823,14 @@ VARIANTS: list[Variant] = [
     registers_taken_for_stored_too_soon,
     ledger_in_memory_alone,
     ledger_taken_for_stored_too_soon,
+    members_past_the_position,
+    members_in_memory_alone,
+    members_without_their_writer,
+    members_let_go_before_the_commit,
+    members_who_are_out_are_forgotten,
+    members_from_before_the_rules,
+    filters_in_memory_alone,
+    filters_past_the_position,
 ]
 
 
@@ -709,6 +845,7 @@ RARELY_CAUGHT = {
     registers_taken_for_stored_too_soon: 101,
     resuming_at_the_greatest_position_of_any_generation: 976,
     sentence_7_from_the_start_without_an_offset: 408,
+    members_who_are_out_are_forgotten: 11_690,
 }
 """Seeds that notice variants which few schedules do. A change of the schedules makes others of
 them, to be found with `python -m tests.simulation --variants`."""

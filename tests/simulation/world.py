@@ -123,7 +123,15 @@ class Log:
 
 def as_truth(rules: CountingRules) -> RulesTruth:
     def family(f: FamilyRules) -> FamilyTruth:
-        return FamilyTruth(f.lateness_ms, f.regions, f.ids_horizon_ms, f.cells_max, f.sketched)
+        return FamilyTruth(
+            f.lateness_ms,
+            f.regions,
+            f.ids_horizon_ms,
+            f.cells_max,
+            f.sketched,
+            f.once_per_member,
+            f.once_per_error > 0,
+        )
 
     families = {name: family(f) for name, f in rules.families.items()}
     return RulesTruth(rules.version, family(rules.default), families, rules.ids_limit)
@@ -143,6 +151,8 @@ def as_rules(rules: RulesTruth) -> CountingRules:
             0.5,
             SKETCH_KEYS,
             TrendRules(enabled=False),
+            once_per_member=f.once,
+            once_per_error=0.000001 if f.in_filter else 0,
         )
 
     families = {name: family(f) for name, f in rules.families.items()}

@@ -265,7 +265,7 @@ def test_ids_that_were_forgotten_but_not_yet_in_the_changelog_stay_forgotten() -
         row = Row(i, 0, "likes:a", "", SLOT, 1, f"id-{i}")
         shard.absorb_rows([row], nothing_else(i + 1))
         records = list(checkpoint_records(shard.snapshot(checkpoint=True), 1))
-    shard.apply(CountingRules(1, ids_limit=100))
+    shard.apply(CountingRules(1, ids_limit=100), shard.position)
     shard.absorb_rows([], nothing_else(5))
     records += checkpoint_records(shard.snapshot(checkpoint=True), 1)
     assert [one.offset for one in recovered(*records).resume(5).ids] == [2, 3]

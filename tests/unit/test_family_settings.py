@@ -82,3 +82,16 @@ def test_cells_max_lets_a_family_spill_when_it_opens_more_cells() -> None:
     count(shard, 0, *(row(name, 0, number=n) for n, name in enumerate(names)))
     spilled = {("wide:", ""): 1, ("wide:1", ""): 2, ("wide:2", ""): 1}
     assert cells(shard) == spilled | {(f"likes:{n}", ""): 1 for n in (1, 2, 3)}
+
+
+def test_once_per_member_counts_a_member_once_in_that_family_alone() -> None:
+    shard = shard_by(
+        '[default]\nonce_per = "member"\n[families.views]\nonce_per = "id"\n'
+        "[families.seen]\nonce_per_error = 0.01"
+    )
+    for offset, counter in enumerate(("likes:x", "seen:x", "views:x")):
+        again = [row(counter, offset, number=n)._replace(member="ann") for n in range(3)]
+        assert not count(shard, offset, *again)
+        refused = count(shard, offset, row(counter, offset)._replace(delta=-1, member="ann"))
+        assert len(refused) == (counter == "seen:x")
+    assert cells(shard) == {("likes:x", ""): 1, ("seen:x", ""): 1, ("views:x", ""): 3}

@@ -210,3 +210,19 @@ def test_log_time_rules_replica_and_the_mark_of_the_same_log_are_kept() -> None:
         assert shard.replica == "main"
     assert (trimmed.position, trimmed.last_batch) == (20, MARK)
     assert (other.position, other.last_batch) == (2, None)
+
+
+@pytest.mark.parametrize("goes_on", ["trimmed", "other"])
+def test_who_was_in_is_still_in_after_the_log_was_given_up(goes_on: str) -> None:
+    def like(member: str, delta: int = 1) -> Written:
+        return f'{{"counter":"likes:a","member":"{member}","delta":{delta}}}'.encode(), ()
+
+    once = CountingRules(1, families={"likes": FamilyRules(once_per_member=True)})
+    old = Shard(3, rules=once)
+    absorb(old, fetch(0, like("ann"), like("bob"), like("bob", -1)))
+    start = 5 if goes_on == "trimmed" else 0
+    anew = after_trim(old, start, NOTHING) if start else in_other_log(old, start)
+    shard = recovered(anew)
+    absorb(shard, fetch(start, like("ann"), like("bob"), like("cat")))
+    assert counts(shard) == {"likes:a": 2}
+    assert len(recovered(in_other_log(shard, 0)).members) == 3

@@ -38,7 +38,7 @@ function sentences(found) {
   if (found.net < 0) texts.push("More was taken away than added: it is shown as 0.");
   texts.push(
     found.duplicates
-      ? `${plural(found.duplicates, "increment was", "increments were")} skipped, because the id had been counted.`
+      ? `${plural(found.duplicates, "increment was", "increments were")} skipped, because the id or the member had been counted.`
       : "No increment was skipped as a duplicate.",
   );
   if (found.late_p || found.late_n)

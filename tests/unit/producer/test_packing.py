@@ -189,3 +189,32 @@ def test_families_may_fix_their_shards(events: list[Event]) -> None:
             first = crc32(row["counter"].encode())
             if row["id"] is None:
                 assert frame.partition in {(first + s) % 8 for s in range(shards)}
+
+
+def test_in_a_family_that_counts_once_per_member_all_rows_of_a_member_meet_in_order() -> None:
+    once = CountingRules(1, families={"likes": FamilyRules(once_per_member=True, shards=8)})
+    likes = [
+        event("likes:a", member=f"m{row % 7}", delta=1 if row % 2 else -1, at=NOW_MS + row, id=id_)
+        for row, id_ in enumerate([None, "x1", "x2"] * 20)
+    ]
+    views = [event("views:a", member=f"m{row % 7}", id="x1") for row in range(10)]
+    plan = Plan(8, 4, once)
+    frames = pack(table(likes + views), plan, chooser("random", seed=1), NOW_MS).frames
+    found: list[Event] = []
+    for frame in frames:
+        for row in rows_of(frame):
+            text = row["member"] if row["counter"] == "likes:a" else row["id"]
+            assert frame.partition == crc32(f"{row['counter']}\0{text}".encode()) % 4
+            found.append(row)
+    for member in {one["member"] for one in likes}:
+        sent = [one["at"] for one in likes if one["member"] == member]
+        assert [
+            one["at"] for one in found if one["counter"] == "likes:a" and one["member"] == member
+        ] == sent
+
+
+def test_rows_without_a_member_go_where_the_plan_says_in_such_a_family_too() -> None:
+    once = CountingRules(1, families={"likes": FamilyRules(once_per_member=True)})
+    plan = Plan(8, 4, once)
+    [frame] = pack(table([event("likes:a")]), plan, chooser("random", seed=1), NOW_MS).frames
+    assert frame.partition == crc32(b"likes:a") % 8

@@ -1,0 +1,1 @@
+"""Once per member: a member counts once per counter until taken back."""
