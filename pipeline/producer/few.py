@@ -39,10 +39,15 @@ class Row(NamedTuple):
 def pack_few(rows: Sequence[Row], plan: Plan) -> Packed | None:
     """One message for each row, in their order; None if a counter among them is split, since what
     spreads its increments is asked for whole columns."""
-    if any(row.id is None and plan.shards_of(row.counter) > 1 for row in rows):
+    met_by = [_met_by(row, plan) for row in rows]
+    free = [row.counter for row, met in zip(rows, met_by, strict=True) if met is None]
+    if any(plan.shards_of(counter) > 1 for counter in free):
         return None
-    frames = [Frame(_partition(row, plan), _line(row), 1, 1, is_line=True) for row in rows]
-    load = Counter(row.counter for row in rows if row.id is None)
+    frames = [
+        Frame(_partition(row, met, plan), _line(row), 1, 1, is_line=True)
+        for row, met in zip(rows, met_by, strict=True)
+    ]
+    load = Counter(free)
     return Packed(
         frames,
         np.arange(len(rows)),
@@ -50,10 +55,19 @@ def pack_few(rows: Sequence[Row], plan: Plan) -> Packed | None:
     )
 
 
-def _partition(row: Row, plan: Plan) -> int:
-    if row.id is None:
+def _met_by(row: Row, plan: Plan) -> str | None:
+    """By what all rows of its kind meet in one partition: its member or its id, if they must."""
+    if row.member is not None and plan.rules is not None and plan.rules.has_once_per_member:
+        [once] = plan.once_per_member([row.counter])
+        if once:
+            return row.member
+    return row.id
+
+
+def _partition(row: Row, met_by: str | None, plan: Plan) -> int:
+    if met_by is None:
         return counter_partition(row.counter, 0, plan.partitions)
-    return id_partition(row.counter, row.id, plan.id_partitions)
+    return id_partition(row.counter, met_by, plan.id_partitions)
 
 
 def _line(row: Row) -> bytes:

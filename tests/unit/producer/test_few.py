@@ -13,8 +13,9 @@ from pipeline.planning.plan import Plan
 from pipeline.producer.batch import Batch
 from pipeline.producer.delivery import Unknown
 from pipeline.producer.few import FEW_ROWS, Row, pack_few
+from pipeline.rules import CountingRules, FamilyRules
 from schemas.events import check_event
-from tests.unit.producer.test_packing import EVENT, event, table
+from tests.unit.producer.test_packing import EVENT, event, table, thorough
 
 PARTITIONS, ID_PARTITIONS = 8, 4
 
@@ -29,6 +30,7 @@ def partition_of(one: dict[str, Any]) -> int:
     return crc32(f"{one['counter']}\0{one['id']}".encode()) % ID_PARTITIONS
 
 
+@thorough
 @given(st.lists(EVENT, min_size=1, max_size=FEW_ROWS))
 def test_each_row_is_a_message_that_says_all_of_it(events: list[dict[str, Any]]) -> None:
     found = pack_few(rows(events), Plan(PARTITIONS, ID_PARTITIONS))
@@ -43,6 +45,7 @@ def test_each_row_is_a_message_that_says_all_of_it(events: list[dict[str, Any]])
         assert unknown.columns().to_pylist() == table([one]).to_pylist()
 
 
+@thorough
 @given(st.lists(EVENT, min_size=1, max_size=FEW_ROWS))
 def test_the_load_is_that_of_rows_without_an_id(events: list[dict[str, Any]]) -> None:
     found = pack_few(rows(events), Plan(PARTITIONS, ID_PARTITIONS))
@@ -55,6 +58,17 @@ def test_a_split_counter_is_left_to_frames_unless_its_rows_have_ids() -> None:
     plan = Plan(PARTITIONS, ID_PARTITIONS, shards={"likes:a": 3})
     assert pack_few(rows([event("likes:b"), event("likes:a")]), plan) is None
     assert pack_few(rows([event("likes:b"), event("likes:a", id="x")]), plan) is not None
+
+
+def test_rows_of_a_member_who_counts_once_meet_whatever_their_ids() -> None:
+    rules = CountingRules(1, families={"liked": FamilyRules(once_per_member=True)})
+    plan = Plan(PARTITIONS, ID_PARTITIONS, rules, shards={"liked:a": 3})
+    given_rows = [event("liked:a", member="ann", id=name) for name in ("x", "y", None)]
+    found = pack_few(rows([*given_rows, event("likes:a", member="ann")]), plan)
+    assert found is not None
+    met = crc32(b"liked:a\0ann") % ID_PARTITIONS
+    assert [frame.partition for frame in found.frames[:3]] == [met] * 3
+    assert found.load.counters.to_pylist() == ["likes:a"]
 
 
 @pytest.mark.parametrize(("singles", "are_few"), [(1, True), (3, True), (4, False)])
