@@ -99,6 +99,7 @@ def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
                 "min_regions": 2,
             },
             "shards": 0,
+            "strict": None,
         },
         "families": {},
         "ids_limit": 1_000_000,
