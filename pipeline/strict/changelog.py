@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -125,9 +126,18 @@ def told(value: bytes) -> Told:
     return Told(_value(value))
 
 
-def through_of(value: bytes) -> int:
-    """The last offset that a record's state has counted. Raises OperatorError as `read_state`."""
-    return _value(value).through
+class Summary(NamedTuple):
+    """What of a state is for reading."""
+
+    value: int
+    through: int
+    log_ms: int
+
+
+def summary_of(value: bytes) -> Summary:
+    """What a record's state has counted, and how far. Raises OperatorError as `read_state`."""
+    found = _value(value)
+    return Summary(found.value, found.through, found.log_ms)
 
 
 def _value(value: bytes) -> _Value:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import BadInputError
 from pipeline.sharding import counter_partition
-from pipeline.strict.changelog import counter_of, read_state, record_key, record_value, through_of
+from pipeline.strict.changelog import counter_of, read_state, record_key, record_value, summary_of
 from pipeline.strict.state import NOTHING_DECIDED, CounterState
 from schemas.strict import read_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pipeline.changelog import ChangelogRecord
+    from pipeline.strict.changelog import Summary
 
 
 class Outcome(StrEnum):
@@ -54,7 +55,7 @@ class Recovering:
         owned = OwnedPartition(partition, partitions, writer)
         best: dict[str, tuple[int, bytes]] = {}
         for key, value in self._records.items():
-            counter, through = counter_of(key), through_of(value)
+            counter, through = counter_of(key), summary_of(value).through
             owned.others.setdefault(counter, []).append(key)
             if counter not in best or through > best[counter][0]:
                 best[counter] = (through, value)
@@ -109,6 +110,10 @@ class OwnedPartition:
             stored = self.stored.pop(counter, None)
             found = self.states[counter] = CounterState() if stored is None else read_state(stored)
         return found
+
+    def summaries(self) -> Iterator[tuple[str, Summary]]:
+        """What was recovered, for reading."""
+        return ((counter, summary_of(value)) for counter, value in self.stored.items())
 
     def unwritten(self) -> tuple[list[str], list[ChangelogRecord]]:
         """Counters that changed since the last call, and their records to write now."""

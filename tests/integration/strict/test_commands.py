@@ -1,0 +1,48 @@
+"""What the web API answers to commands, and what becomes of an ordinary increment."""
+
+from tests.integration.strict.conftest import Site
+
+
+def test_a_stock_is_sold_down_to_its_floor(site: Site) -> None:
+    counter = "stock:shoes"
+    assert site.decided(counter, "increment", delta=3, id="in")["remaining"] == 3
+    first = site.decided(counter, "decrement", amount=2, id="a")
+    assert first == {"accepted": True, "remaining": 1, "id": "a"}
+    assert site.decided(counter, "decrement", amount=2, id="b")["accepted"] is False
+    assert site.decided(counter, "decrement", amount=2, id="a") == first
+    made = site.decided(counter, "decrement")
+    assert made["accepted"]
+    assert len(made["id"]) == 32
+    assert site.decided(counter, "decrement", id="c", floor=-1)["remaining"] == 0
+
+
+def test_a_familys_limit_holds_where_a_request_names_none(site: Site) -> None:
+    counter = "quota:ada"
+    answers = [site.decided(counter, "acquire", id=f"r{number}") for number in range(6)]
+    assert [one["accepted"] for one in answers] == [True] * 5 + [False]
+    assert [one["remaining"] for one in answers] == [4, 3, 2, 1, 0, 0]
+    own = site.decided("quota:bob", "acquire", amount=7, limit=10, window="1h", id="x")
+    assert own == {"accepted": True, "remaining": 3, "id": "x"}
+
+
+def test_what_makes_no_sense_is_refused_with_a_line(site: Site) -> None:
+    for counter, what, fields, part in (
+        ("likes:p", "decrement", {}, "is not strict"),
+        ("stock:a", "acquire", {}, "limit: missing"),
+        ("stock:a", "decrement", {"amount": 0}, "amount: not from 1"),
+        ("stock:a", "decrement", {"amout": 1}, "amout: not known"),
+        ("stock:a", "acquire", {"limit": 1, "window": "soon"}, "window: expected a duration"),
+        ("stock:a", "increment", {"member": "ada"}, "member: a strict counter has none"),
+        ("stock:a", "increment", {"delta": -1}, "delta: below zero"),
+    ):
+        answer = site.ask(counter, what, **fields)
+        assert answer.status_code == 422, answer.text
+        assert part in answer.json()["error"]
+
+
+def test_an_increment_in_the_ordinary_log_becomes_a_dead_letter(site: Site) -> None:
+    site.tally.run("produce", "-", stdin='{"counter": "stock:bypass", "delta": 5}\n')
+    site.tally.wait_for(
+        "SELECT count() FROM tally.dead_letters WHERE reason LIKE '%its family is strict%'", [(1,)]
+    )
+    assert site.decided("stock:bypass", "decrement", id="a")["accepted"] is False
