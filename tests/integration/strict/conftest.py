@@ -12,13 +12,14 @@ from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import BROKERS_OF_LONG_FORMS, RealKafka, require_kafka
 from tests.kit.processes import Process
-from tests.kit.tally import TALLY, RunningTally, start_worker, tally_on
+from tests.kit.tally import RunningTally, start_worker, tally_on
 from tests.kit.waiting import eventually
 from tests.kit.web import Web
 
 RULES = """
 [families.stock]
 kind = "strict"
+strict = { ids_kept = 5000 }
 
 [families.quota]
 kind = "strict"
@@ -66,14 +67,6 @@ class Site:
         """One more worker, which is ended with the others."""
         self.started += 1
         worker = start_worker(self.tally, self.folder / f"worker-{self.started}.txt")
-        self.tally.workers.append(worker)
-        return worker
-
-    def start_worker_soon(self) -> Process:
-        """As `start_worker`, but not waited for."""
-        self.started += 1
-        output_path = self.folder / f"worker-{self.started}.txt"
-        worker = Process([*TALLY, "worker"], output_path=output_path, env=self.tally.env)
         self.tally.workers.append(worker)
         return worker
 
