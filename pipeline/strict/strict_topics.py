@@ -38,15 +38,20 @@ class Safety:
     is_synced: bool
 
     @property
+    def is_alone(self) -> bool:
+        """Whether there is one broker, which does all that it can."""
+        return self.brokers == 1 and self.is_synced
+
+    @property
     def weakness(self) -> str | None:
         """What could take decisions back that were told, in a line; None if two copies always
         stand for them."""
         if self.copies >= IN_SYNC_MIN and self.in_sync_min >= IN_SYNC_MIN:
             return None
-        kept = "every write is synced to its disk" if self.is_synced else "writes are not synced"
+        kept = "every write is synced" if self.is_synced else "writes are not synced at once"
         return (
-            f"{self.topic} has {self.copies} of {self.brokers} brokers and min.insync.replicas="
-            f"{self.in_sync_min}, so the loss of one disk may lose decisions; {kept}"
+            f"{self.topic} is on {self.copies} of {self.brokers} brokers with min.insync.replicas="
+            f"{self.in_sync_min}: with one disk, decisions that were told may be lost; {kept}"
         )
 
 

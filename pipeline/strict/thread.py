@@ -92,4 +92,4 @@ class DecidingThread:
         """Say plainly how safe decisions are here. Blocks; raises TryAgainError."""
         for found in look_at_safety(admin_client(self._settings.kafka)):
             if found.weakness is not None:
-                log.warning("%s", found.weakness)
+                log.log(logging.INFO if found.is_alone else logging.WARNING, "%s", found.weakness)

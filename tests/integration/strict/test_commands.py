@@ -1,6 +1,7 @@
 """What the web API answers to commands, and what becomes of an ordinary increment."""
 
 from tests.integration.strict.conftest import Site
+from tests.kit.waiting import eventually
 
 
 def test_a_stock_is_sold_down_to_its_floor(site: Site) -> None:
@@ -46,3 +47,33 @@ def test_an_increment_in_the_ordinary_log_becomes_a_dead_letter(site: Site) -> N
         "SELECT count() FROM tally.dead_letters WHERE reason LIKE '%its family is strict%'", [(1,)]
     )
     assert site.decided("stock:bypass", "decrement", id="a")["accepted"] is False
+
+
+def test_reads_have_the_value_within_a_flush_or_two(site: Site) -> None:
+    counter = "stock:read"
+    site.decided(counter, "increment", delta=10, id="in")
+    site.decided(counter, "decrement", amount=4, id="out")
+
+    def total() -> int:
+        found: int = site.web.client.get(f"/api/v1/counters/{counter}/exact").json()["total"]
+        return found
+
+    eventually(lambda: total() == 6, "the value is read")
+    told = site.tally.json("count", counter)
+    assert (told["total"], told["net"], told["mode"], told["complete"]) == (6, 6, "exact", True)
+    assert told["staleness_ms"] < 10_000
+    assert site.web.client.get(f"/api/v1/counters/{counter}").json()["total"] == 6
+    assert site.tally.json("count", counter, "--mode", "live")["mode"] == "exact"
+    by_minutes = site.tally.json("count", counter, "--by", "1m")
+    assert by_minutes["remarks"] == [
+        "a strict counter has one value: no windows, no regions, no times"
+    ]
+    site.tally.wait_for(
+        f"SELECT value FROM tally.strict_totals WHERE counter = '{counter}'", [(6,)]
+    )
+
+
+def test_the_doctor_says_how_decisions_are_kept(site: Site) -> None:
+    found = site.tally.run("doctor").stdout
+    assert "tally.strict" in found
+    assert "every write is synced" in found
