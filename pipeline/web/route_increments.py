@@ -133,11 +133,13 @@ async def _increments(request: Request, caller: Grant, services: Services) -> Re
     checked = await asyncio.to_thread(bulk.checked, body, services.clock.now_ms())
     for family in checked.families:
         caller.require("write", family)
-    late = await services.timely.refused(checked.columns)
-    columns = bulk.without(checked.columns, [row for row, _ in late])
-    refused = [*checked.refused, *(RefusedLine(checked.numbers[row], why) for row, why in late)]
-    services.metrics.add(metric.INCREMENTS("refused"), len(refused))
     producer = await services.producer()
+    late = dict(await services.timely.refused(checked.columns))
+    late |= await asyncio.to_thread(bulk.of_strict, checked.columns, producer.rules)
+    columns = bulk.without(checked.columns, sorted(late))
+    lines = (RefusedLine(checked.numbers[row], why) for row, why in late.items())
+    refused = [*checked.refused, *lines]
+    services.metrics.add(metric.INCREMENTS("refused"), len(refused))
     receipt = await asyncio.to_thread(producer.increment_many, columns)
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"), columns.num_rows)

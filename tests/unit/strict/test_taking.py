@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import OperatorError, ShardRefusedError
-from pipeline.strict.owned import OwnedPartition, Outcome, Recovering
+from pipeline.strict.owned import Outcome, OwnedPartition, Recovering
 from pipeline.strict.strict_topics import Safety, copies_for, partitions_of
 from pipeline.strict.taking import LOST_MAX, where_to_go_on
 
