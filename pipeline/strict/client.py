@@ -16,7 +16,7 @@ from pipeline.kafka_clients import aiokafka
 from pipeline.sharding import counter_partition
 from pipeline.strict.answers import Answers, NotDecidedYetError
 from pipeline.strict.state import id_digest
-from pipeline.strict.strict_topics import partitions_of
+from pipeline.strict.strict_topics import FETCH_WAIT_MS, partitions_of
 
 if TYPE_CHECKING:
     from pipeline.strict.state import Decision
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_MS = 5_000
-_FETCH_WAIT_MS = 500
 _POLL_MS = 1_000
 
 
@@ -46,7 +45,7 @@ class _Connection:
             enable_auto_commit=False,
             auto_offset_reset="latest",
             isolation_level="read_committed",
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         self.reading: asyncio.Task[None] | None = None
 

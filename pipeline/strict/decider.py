@@ -16,8 +16,8 @@ from pipeline.errors import OperatorError, TryAgainError
 from pipeline.kafka_clients import aiokafka
 from pipeline.metrics.definitions import worker as metric
 from pipeline.partition_reader import PartitionReader
-from pipeline.strict.session import POLL_MS, Rebalances, Session
-from pipeline.strict.strict_topics import ensure_strict_topics
+from pipeline.strict.session import Rebalances, Session
+from pipeline.strict.strict_topics import FETCH_WAIT_MS, ensure_strict_topics
 from pipeline.strict.values import ValueFlusher
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Decider:
             max_poll_interval_ms=_MAX_POLL_INTERVAL_MS,
             rebalance_timeout_ms=SESSION_TIMEOUT_MS,
             isolation_level="read_committed",
-            fetch_max_wait_ms=POLL_MS,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         consumer.subscribe([topics.STRICT], listener=rebalances)
         try:

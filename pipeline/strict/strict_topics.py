@@ -23,6 +23,10 @@ IN_SYNC_MIN = 2
 RETENTION_MS = 7 * 86_400_000
 """Of commands. What they came to is in the changelog; this is how long deciders may be away."""
 
+FETCH_WAIT_MS = 20
+"""How long a broker may hold a fetch back. aiokafka has one under way at a time, without partitions
+of which something was just read: these wait for it, and so does somebody for an answer."""
+
 _SEGMENT_BYTES = 32 << 20
 _TIMEOUT_S = 10.0
 
