@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.cells import CellKey
 from pipeline.changelog import CELL_VALUE
 from pipeline.distinct import RegistersOf
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
 from pipeline.sketched import SketchOf
 from sketches.frequency import Frequency
@@ -30,6 +30,7 @@ families = st.builds(
     sketched=st.sampled_from([False, False, True]),
     sketch_error=st.just(0.4),
     sketch_keys=st.just(2),
+    strict=st.sampled_from([None, None, None, StrictRules()]),
 )
 rules = st.builds(
     CountingRules,
