@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.caps import spill_counter
 from pipeline.reads import sketched, spans
-from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
 from pipeline.reads.lifetimes import read_border, read_lifetimes
@@ -72,7 +71,7 @@ class Ground:
 def read_ground(reads: Reads) -> Ground:
     """How far shards are, what is rolled up, and the rules. Blocks; raises TryAgainError."""
     positions = reads.positions()
-    return Ground(positions, read_border(reads, len(positions)), newest_rules(reads))
+    return Ground(positions, read_border(reads, len(positions)), reads.rules())
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,11 @@ class World:
             for shard, through in self.flushed.items()
         ]
 
+    def rules(self) -> None:
+        """Nobody applied any."""
+
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
         """Of the border: one build, one cluster, and no day is final."""
-        if "tally.rules" in query:
-            return []
         assert "final_days" in query
         return [(1, 1, 0, 0)]
 
