@@ -18,7 +18,14 @@ from pipeline.cell_groups import CellGroups
 from pipeline.cells import WINDOW_MS, Came, CellKey, Counted
 from pipeline.ledger import log_times, slot_runs
 from pipeline.once.columns import refused_once, repeats, which_once
-from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
+from pipeline.placing import (
+    EARLY_REASON,
+    OVERFLOW_REASON,
+    STRICT_REASON,
+    Misplaced,
+    late_reason,
+    slot_of,
+)
 from pipeline.rules import EARLINESS_MS
 from pipeline.summaries import Summarised
 
@@ -59,14 +66,20 @@ def absorb_columns(shard: Shard, columns: pa.Table, fetched: Fetched) -> list[Mi
 
 def _absorb_part(shard: Shard, columns: pa.Table, log_ms: Int64Column) -> list[Misplaced]:
     """Count rows that one version of the rules holds for."""
+    misplaced: list[Misplaced] = []
+    if shard.rules.has_strict and columns.num_rows:
+        strict = _strict(shard.rules, columns["counter"])
+        misplaced += _of_strict(columns, strict)
+        columns, log_ms = columns.filter(pa.array(~strict)), log_ms[~strict]
     if not columns.num_rows:
-        return []
+        return misplaced
     at_ms = columns["at"].to_numpy()
     lateness_ms, has_regions = _by_family(shard.rules, columns["counter"])
     late = at_ms < log_ms - lateness_ms
     early = at_ms > log_ms + EARLINESS_MS
     placed = ~(late | early)
-    misplaced = [] if placed.all() else list(_misplaced(columns, lateness_ms, late | early, late))
+    if not placed.all():
+        misplaced += _misplaced(columns, lateness_ms, late | early, late)
     once = which_once(shard.rules, columns, placed)
     misplaced += refused_once(shard.rules, columns, once)
     placed[once.refused] = False
@@ -114,6 +127,21 @@ def _one_by_one(shard: Shard, cells: SlotCells, rows: pa.Table) -> NDArray[np.in
 def _keys(rows: pa.Table) -> Iterator[CellKey]:
     fields = (rows[name].to_pylist() for name in CellKey._fields)
     return map(CellKey._make, zip(*fields, strict=True))
+
+
+def _strict(rules: CountingRules, counter: pa.ChunkedArray) -> BoolColumn:
+    """Which rows are of strict families."""
+    encoded = counter.combine_chunks().dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    found = np.array([rules.of(name).strict is not None for name in names], np.bool_)
+    of_rows: BoolColumn = found[encoded.indices.to_numpy()]
+    return of_rows
+
+
+def _of_strict(columns: pa.Table, strict: BoolColumn) -> Iterator[Misplaced]:
+    places = columns.select(["offset", "row"]).filter(pa.array(strict))
+    for offset, row in zip(places["offset"].to_pylist(), places["row"].to_pylist(), strict=True):
+        yield Misplaced(offset, row, STRICT_REASON)
 
 
 def _by_family(

@@ -11,6 +11,11 @@ EARLY_REASON = f"at: more than {EARLINESS_MS // 1000} s ahead of log time"
 OVERFLOW_REASON = "delta: the counter's cell would overflow"
 
 
+STRICT_REASON = (
+    "counter: its family is strict; commands go to POST .../increment, /decrement and /acquire"
+)
+
+
 class Misplaced(NamedTuple):
     """A well-formed row that is refused: too late, too far in the future, or too much."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -20,6 +20,8 @@ from schemas.rules import (
     ONCE_ERROR_MAX,
     ONCE_ERROR_MIN,
     SHARDS_MAX,
+    STRICT_IDS_MAX,
+    STRICT_IDS_MIN,
     Family,
     Grain,
 )
@@ -69,6 +71,14 @@ def _shards(family: Family) -> int:
     return 0 if family.shards == "adaptive" else family.shards
 
 
+def _strict(family: Family) -> StrictRules | None:
+    """How a strict family's commands are made; None for another kind."""
+    if family.kind != "strict":
+        return None
+    found = family.strict
+    return StrictRules(found.window, found.limit, found.per_ms, found.ids_kept)
+
+
 class TrendRules(msgspec.Struct, frozen=True):
     """From when on a counter is trending: see `schemas.rules.Trends`."""
 
@@ -86,11 +96,26 @@ class TrendRules(msgspec.Struct, frozen=True):
         return self.enabled and bool(self.min_uniques or self.max_per_member)
 
 
+class StrictRules(msgspec.Struct, frozen=True):
+    """What commands of a strict family carry where a request does not say: `schemas.rules.Strict`.
+
+    No limit or window is one that every request must name.
+    """
+
+    window: Literal["fixed", "sliding"] = _UNSAID.strict.window
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2**40)] | None = None
+    window_ms: DurationMs | None = None
+    ids_kept: Annotated[int, msgspec.Meta(ge=STRICT_IDS_MIN, le=STRICT_IDS_MAX)] = (
+        _UNSAID.strict.ids_kept
+    )
+
+
 class FamilyRules(msgspec.Struct, frozen=True):
     """What decides how a family's records are counted: the part of `Family` that is in the log.
 
     `shards` decides no count. It is here because producers read these rules from the plan, and
-    because a change of it is then applied like any other. 0 is adaptive.
+    because a change of it is then applied like any other. 0 is adaptive. `strict` is there for a
+    strict family alone, whose increments are refused: `tally.strict` has its commands.
     """
 
     lateness_ms: DurationMs = _UNSAID.lateness_ms
@@ -106,6 +131,7 @@ class FamilyRules(msgspec.Struct, frozen=True):
     shards: Shards = _shards(_UNSAID)
     once_per_member: bool = _UNSAID.once_per == "member"
     once_per_error: OnceError = _UNSAID.once_per_error
+    strict: StrictRules | None = None
 
     def __post_init__(self) -> None:
         if 0 < self.distinct_precision < PRECISION_MIN:
@@ -170,6 +196,11 @@ class CountingRules:
     def has_once_per_member(self) -> bool:
         """Whether any family counts each member once."""
         return any(rules.once_per_member for rules in (self.default, *self.families.values()))
+
+    @cached_property
+    def has_strict(self) -> bool:
+        """Whether any family is strict."""
+        return any(rules.strict for rules in (self.default, *self.families.values()))
 
     @cached_property
     def ids_horizon_ms_max(self) -> int:
@@ -248,4 +279,5 @@ def _family_rules(family: Family) -> FamilyRules:
         _shards(family),
         once_per_member=family.once_per == "member",
         once_per_error=family.once_per_error,
+        strict=_strict(family),
     )

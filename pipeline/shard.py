@@ -18,7 +18,14 @@ from pipeline.distinct import ShardDistinct
 from pipeline.ids import Occurrence, Place, SeenIds, id_key
 from pipeline.ledger import Ledger, log_times
 from pipeline.once.members import Members, refusal
-from pipeline.placing import EARLY_REASON, OVERFLOW_REASON, Misplaced, late_reason, slot_of
+from pipeline.placing import (
+    EARLY_REASON,
+    OVERFLOW_REASON,
+    STRICT_REASON,
+    Misplaced,
+    late_reason,
+    slot_of,
+)
 from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
 from pipeline.sketched import SlotSketches
@@ -307,6 +314,8 @@ class Shard:
         entry.read(row.delta)
         first = retried is None or self.refused.retry(retried, row.offset)
         family = self.rules.of(row.counter)
+        if family.strict is not None:
+            return STRICT_REASON
         if row.at_ms < self.log_ms - family.lateness_ms:
             return late_reason(family.lateness_ms)
         if row.at_ms > self.log_ms + EARLINESS_MS:

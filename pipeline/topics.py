@@ -36,6 +36,15 @@ TRENDS = "tally.trends"
 LOAD = "tally.load"
 """One partition, kept for an hour: what producers report of their load, for the shard plan."""
 
+STRICT = "tally.strict"
+"""Commands to strict counters. Its partitions are fixed when it is made."""
+
+STRICT_CHANGELOG = "tally.strict-changelog"
+"""Compacted, as many partitions: what each strict counter is."""
+
+STRICT_GROUP = "tally-strict"
+"""The consumer group of those who decide; builds have no part in it."""
+
 _CHANGELOG = re.compile(r"tally-build-([0-9]+)-cells-changelog")
 _TIMEOUT_S = 10.0
 _REFUSED_S = 1.0
@@ -116,7 +125,7 @@ def ensure_topics(kafka: KafkaAddress, build: int, partitions: int) -> None:
         if name not in existing
     ]
     if missing:
-        _create(admin, missing)
+        create(admin, missing)
     if existing.get(changelog(build), source) < source:
         grow(admin, changelog(build), source)
     _check_log_append_time(admin)
@@ -200,7 +209,8 @@ def settings_of(admin: AdminClient, topic: str) -> Mapping[str, str]:
     raise AssertionError("the last look returns or raises")
 
 
-def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
+def create(admin: AdminClient, topics: list[NewTopic]) -> None:
+    """Make topics; one that is there by now is no error. Blocks; raises TryAgainError."""
     futures: Mapping[str, Future[None]] = admin.create_topics(topics, operation_timeout=_TIMEOUT_S)
     for name, future in futures.items():
         try:

@@ -10,6 +10,7 @@
             shards of hot counters, for producers to follow   planning/
             log and ClickHouse held against each other        reconcile/
             (of a build that is not live: rollups alone)      builds/
+    in a thread beside it: commands to strict counters        strict/
 
 Faust gives each worker its partitions, reads the cell table's changelog when they move, and
 delivers fetches. Committing and writing the changelog are ours, because a count is exact only if
@@ -38,6 +39,7 @@ from pipeline.partition_reader import PartitionReader
 from pipeline.planning.leaders_pass import ShardPlanning
 from pipeline.reconcile.leaders_pass import LeadersPass
 from pipeline.rollup.leaders_pass import roll_up_with
+from pipeline.strict.thread import decide_beside
 from pipeline.trends.leaders_pass import score_trends_with
 from pipeline.watchdog import RecoveryWatchdog
 from pipeline.worker import Worker
@@ -162,6 +164,7 @@ def build_app(
     app.on_partitions_revoked.connect(disown)
     app.on_before_shutdown.connect(finish)
     app.task(pulse.run)
+    decide_beside(app, checkpointer, settings, clock, meter)
     app.task(following.watch)
     for duty in leader.duties():
         app.task(duty)

@@ -137,6 +137,38 @@ def _nullable(**schema: object) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [schema, {"type": "null"}]})
 
 
+def _required_id(value: object) -> str:
+    if value is None:
+        _refuse("missing")
+    text = _text(value, ID_MAX_BYTES)
+    if not text:
+        _refuse("empty")
+    return text
+
+
+def whole_number(value: object, low: int, high: int) -> int:
+    """A number as JSON writes it, within bounds, for validators. Refuses with a reason."""
+    number = _whole_number(value, "not a whole number")
+    if not low <= number <= high:
+        _refuse(f"not from {low} to {high}")
+    return number
+
+
+RequiredId = Annotated[
+    str,
+    BeforeValidator(_required_id),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_MAX_BYTES}),
+]
+"""An id that may not be left out."""
+
+CounterName = Annotated[
+    str,
+    BeforeValidator(_counter),
+    WithJsonSchema({"type": "string", "maxLength": COUNTER_MAX_BYTES, "pattern": "^[^:]+:."}),
+]
+"""A counter's name, checked as every record has it."""
+
+
 class Event(BaseModel):
     """One increment. Unknown fields are ignored; anything else wrong raises ValidationError.
 
@@ -150,11 +182,7 @@ class Event(BaseModel):
         json_schema_extra={"description": "One increment. Unknown fields are ignored."},
     )
 
-    counter: Annotated[
-        str,
-        BeforeValidator(_counter),
-        WithJsonSchema({"type": "string", "maxLength": COUNTER_MAX_BYTES, "pattern": "^[^:]+:."}),
-    ] = Field(
+    counter: CounterName = Field(
         description="What is counted: family:key, at most 256 bytes; the family has no ':'.",
     )
     delta: Annotated[
@@ -201,12 +229,12 @@ class Event(BaseModel):
 FIELDS = tuple(Event.model_fields)
 
 
-def reason_of(error: ValidationError) -> str:
+def reason_of(error: ValidationError, fields: tuple[str, ...] = FIELDS) -> str:
     """Why an event was refused: `field: reason`, in the fields' order with `; ` between."""
     problems = {str(problem["loc"][0]): problem for problem in error.errors() if problem["loc"]}
     reasons = [
         f"{name}: {'missing' if problems[name]['type'] == 'missing' else problems[name]['msg']}"
-        for name in FIELDS
+        for name in fields
         if name in problems
     ]
     return "; ".join(reasons) or "not a JSON object"
@@ -214,11 +242,15 @@ def reason_of(error: ValidationError) -> str:
 
 def read_event(data: bytes) -> Event:
     """The event in one JSON text. Raises BadInputError; the reason never repeats the input."""
+    return check_event(read_json(data))
+
+
+def read_json(data: bytes) -> object:
+    """What one JSON text says. Raises BadInputError; the reason never repeats the input."""
     try:
-        document = from_json(data, allow_inf_nan=False)
+        return from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise BadInputError(_why_not_json(data, str(error))) from None
-    return check_event(document)
 
 
 def check_event(document: object) -> Event:

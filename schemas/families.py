@@ -16,6 +16,7 @@ retention = { "1m" = "7d", "1h" = "90d", "1d" = "forever" }
 ids = { horizon = "1d" }
 once_per = "id"                 # or "member"
 once_per_error = 0              # exact; or the share of new members that a filter may lose
+strict = { window = "fixed", limit = 100, per = "1m", ids_kept = 1000 }     # kind = "strict"
 
 [families.hashtag]              # the same fields; what is left out is the default's
 lateness = "2h"
@@ -34,19 +35,20 @@ from schemas.rules import (
     Retention,
     Rules,
     Sketch,
+    Strict,
     Trends,
 )
 from schemas.toml_files import mistake, read_document, read_text
 from schemas.toml_places import nearest, place_in
 
 _FAMILY_MAX_BYTES = 255
-_AVAILABLE_KINDS = frozenset({"exact", "sketched"})
 _TABLES: dict[str, type[BaseModel]] = {
     "sketch": Sketch,
     "distinct": Distinct,
     "trends": Trends,
     "retention": Retention,
     "ids": Ids,
+    "strict": Strict,
 }
 
 
@@ -93,17 +95,6 @@ def _first_problem(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | No
         problem = error.errors()[0]
         place = place_in(document, tuple(map(str, problem["loc"])))
         return place, _reason(problem["type"], problem["msg"], place)
-    return _unavailable_kind(document)
-
-
-def _unavailable_kind(document: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:
-    """A family of a kind that this version cannot count: refused, rather than counted otherwise."""
-    families = document.get("families", {})
-    tables = [(("families", name), table) for name, table in families.items()]
-    for place, table in [(("default",), document.get("default", {})), *tables]:
-        kind = table.get("kind", "exact")
-        if kind not in _AVAILABLE_KINDS:
-            return (*place, "kind"), f"{kind!r} is not available yet in this version"
     return None
 
 

@@ -27,6 +27,11 @@ ONCE_ERROR_MAX = 0.1
 IDS_PER_PARTITION = 1_000_000
 """How many occurrences of ids a partition remembers, those of all families together."""
 
+STRICT_IDS_KEPT = 1_000
+STRICT_IDS_MIN = 1_000
+STRICT_IDS_MAX = 20_000
+"""How many ids a strict counter remembers: all of them are in its one changelog record."""
+
 
 def parse_duration_ms(value: object) -> int:
     """Milliseconds of "30s", "10m", "24h" or "7d". Raises ValueError saying so."""
@@ -118,6 +123,16 @@ class Ids(Rules):
     horizon_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="horizon")
 
 
+class Strict(Rules):
+    """Strict counters: how windows of a limit go, what holds where a request names none, and how
+    many ids a counter remembers."""
+
+    window: Literal["fixed", "sliding"] = "fixed"
+    limit: int | None = Field(default=None, ge=1, le=2**40)
+    per_ms: DurationMs | None = Field(default=None, alias="per", le=366 * _UNITS_MS["d"])
+    ids_kept: int = Field(default=STRICT_IDS_KEPT, ge=STRICT_IDS_MIN, le=STRICT_IDS_MAX)
+
+
 class Family(Rules):
     """The rules of one family of counters. The defaults here are the only ones there are."""
 
@@ -134,3 +149,4 @@ class Family(Rules):
     ids: Ids = Ids()
     once_per: Literal["id", "member"] = "id"
     once_per_error: Annotated[float, AfterValidator(_exact_or_error)] = 0.0
+    strict: Strict = Strict()

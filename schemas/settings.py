@@ -138,6 +138,13 @@ class Settings(KafkaSettings, ClickHouseSettings):
         allow_inf_nan=False,
         description="Seconds that a split counter must be quiet before its shards are halved.",
     )
+    strict_wait_s: float = Field(
+        default=10.0,
+        ge=0.1,
+        le=60,
+        allow_inf_nan=False,
+        description="Seconds that the web API waits for the decision of a strict command.",
+    )
     longest_query_s: float = Field(
         default=3600.0,
         ge=0,

@@ -1,14 +1,19 @@
-"""For all tests: which of them share a process, and signals that reach the programs they start."""
+"""For all tests: which of them share a process, signals that reach the programs they start, and
+examples that may take their time: how long one takes says nothing on a machine that others use."""
 
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.kit.sharing import Sharing
 
 pytest.register_assert_rewrite("tests.kit")
+
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 def pytest_configure() -> None:

@@ -64,6 +64,8 @@ def mistake_of(
         return f"id: {draft.id} of {draft.counter} is stored with other contents; give another id"
     if (draft.window or 0) > now_ms + EARLINESS_MS:
         return "window: it has not begun yet"
+    if rules.of(draft.counter).strict is not None:
+        return "counter: its family is strict; correct it by a command, which has an id, too"
     if draft.region and not rules.of(draft.counter).regions:
         return "region: the rules of its family keep no regions"
     return None

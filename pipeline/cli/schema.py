@@ -1,4 +1,6 @@
-"""`tally schema`: the JSON Schema of events."""
+"""`tally schema`: the JSON Schema of events, or of commands."""
+
+from typing import Annotated
 
 import typer
 
@@ -9,8 +11,13 @@ def register(app: typer.Typer) -> None:
     app.command("schema")(schema)
 
 
-def schema() -> None:
+def schema(
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Of a command to a strict counter instead.")
+    ] = False,
+) -> None:
     """The JSON Schema of an event, as one JSON document."""
     from schemas.events import event_json_schema  # noqa: PLC0415 - brings pydantic
+    from schemas.strict import command_json_schema  # noqa: PLC0415
 
-    print_json(event_json_schema())
+    print_json(command_json_schema() if strict else event_json_schema())

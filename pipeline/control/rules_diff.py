@@ -11,7 +11,7 @@ from schemas.rules import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.rules import CountingRules, FamilyRules
+    from pipeline.rules import CountingRules, FamilyRules, StrictRules
 
 _NAMED, _UNNAMED = "named", "not named"
 
@@ -75,7 +75,7 @@ def _family(place: str, rules: FamilyRules) -> dict[str, str]:
         f"{place}.regions": str(rules.regions).lower(),
         f"{place}.ids.horizon": format_duration(rules.ids_horizon_ms),
         f"{place}.cells_max": str(rules.cells_max),
-        f"{place}.kind": "sketched" if rules.sketched else "exact",
+        f"{place}.kind": _kind(rules),
         f"{place}.sketch.error": f"{rules.sketch_error:g}",
         f"{place}.sketch.keys": str(rules.sketch_keys),
         f"{place}.distinct.precision": str(rules.distinct_precision or "off"),
@@ -87,4 +87,22 @@ def _family(place: str, rules: FamilyRules) -> dict[str, str]:
         f"{place}.shards": str(rules.shards or "adaptive"),
         f"{place}.once_per": "member" if rules.once_per_member else "id",
         f"{place}.once_per_error": f"{rules.once_per_error:g}",
+        **_strict(place, rules.strict),
+    }
+
+
+def _kind(rules: FamilyRules) -> str:
+    if rules.strict is not None:
+        return "strict"
+    return "sketched" if rules.sketched else "exact"
+
+
+def _strict(place: str, rules: StrictRules | None) -> dict[str, str]:
+    """Of a family that is not strict, what it would have said is nothing."""
+    window_ms = rules.window_ms if rules else None
+    return {
+        f"{place}.strict.window": rules.window if rules else "none",
+        f"{place}.strict.limit": str((rules and rules.limit) or "none"),
+        f"{place}.strict.per": format_duration(window_ms) if window_ms else "none",
+        f"{place}.strict.ids_kept": str(rules.ids_kept if rules else "none"),
     }

@@ -9,6 +9,8 @@ from schemas.rules import format_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pipeline.strict.strict_topics import Safety
+
 State = Literal["ok", "warn", "fail"]
 
 GIB = 1 << 30
@@ -125,3 +127,15 @@ def copies(topic: str, brokers: int, replicas: int, in_sync_min: int) -> Finding
         to_do = "set min.insync.replicas to 2, or a confirmed increment may be on one disk only"
         return Finding(name, "warn", detail, to_do)
     return Finding(name, "ok", detail)
+
+
+def strict_copies(found: Safety) -> Finding:
+    """Whether a decision of a strict counter that was told can be lost."""
+    name, weakness = f"copies of {found.topic}", found.weakness
+    if weakness is None:
+        detail = f"{found.copies} on {found.brokers} brokers"
+        return Finding(name, "ok", f"{detail}, min.insync.replicas {found.in_sync_min}")
+    if found.is_alone:
+        return Finding(name, "ok", "one, on the one broker there is; every write is synced")
+    to_do = "give it three copies and min.insync.replicas=2; on one broker, flush.messages=1"
+    return Finding(name, "warn", weakness, to_do)

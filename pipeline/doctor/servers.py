@@ -20,12 +20,14 @@ from pipeline.doctor.findings import (
     free_space,
     kept_settings,
     source_settings,
+    strict_copies,
 )
 from pipeline.doctor.kafka_versions import not_spoken, spoken_versions
 from pipeline.doctor.tls import look_at_tls
 from pipeline.errors import TallyError, TryAgainError
 from pipeline.kafka_clients import tls_context
 from pipeline.rules import counting_rules
+from pipeline.strict.strict_topics import look_at_safety, partitions_of
 from pipeline.tls import client_context
 from schemas.families import load_families
 from schemas.migrate import pending
@@ -59,6 +61,7 @@ def look_at_kafka(settings: Settings, clock: Clock) -> list[Finding]:
     admin = topics.admin_client(settings.kafka)
     counts = topics.partition_counts(admin)
     found += [spoken, *_user(settings.kafka.security), *_topics(admin, counts)]
+    found += _strict_topics(admin, counts)
     return [*found, *_log_clock(settings.kafka, counts, clock)]
 
 
@@ -116,6 +119,19 @@ def _topics(admin: AdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
         yield Finding("partitions", "fail", detail, f"run `tally partitions {source}`")
     else:
         yield Finding("partitions", "ok", f"{source} of the source and of each changelog")
+
+
+def _strict_topics(admin: topics.Admin, counts: Mapping[str, int]) -> Iterator[Finding]:
+    if topics.STRICT not in counts or topics.STRICT_CHANGELOG not in counts:
+        return
+    yield source_settings(topics.STRICT, topics.settings_of(admin, topics.STRICT))
+    changelog = topics.settings_of(admin, topics.STRICT_CHANGELOG)
+    yield compacted_settings(topics.STRICT_CHANGELOG, changelog)
+    yield from map(strict_copies, look_at_safety(admin))
+    try:
+        partitions_of(counts)
+    except TallyError as error:
+        yield Finding("partitions of strict counters", "fail", str(error))
 
 
 def _copies(admin: AdminClient, settings: Mapping[str, str]) -> Finding:

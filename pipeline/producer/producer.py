@@ -25,6 +25,7 @@ from pipeline.producer.delivery import Delivery
 from pipeline.producer.packing import ROWS_AT_ONCE
 from pipeline.producer.receipts import NotStoredError, Receipt, UnknownDeliveryError
 from pipeline.producer.reporting import INTERVAL_S
+from pipeline.rules import CountingRules
 from schemas.addresses import KafkaAddress
 from schemas.events import DELTA_DEFAULT, DELTA_MAX, ID_MAX_BYTES, MEMBER_MAX_BYTES, REGION_DEFAULT
 from schemas.settings import load_settings
@@ -133,6 +134,11 @@ class Producer:
         self._packer = threading.Thread(target=self._run, name="tally-producer", daemon=True)
         self._packer.start()
         _living.add(self)
+
+    @property
+    def rules(self) -> CountingRules:
+        """The counting rules applied last, as far as the plan tells. Never blocks."""
+        return self._follower.plan.rules or CountingRules()
 
     def increment(
         self,

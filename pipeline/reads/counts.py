@@ -10,6 +10,7 @@ from pipeline.reads import sketched, spans
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
 from pipeline.reads.lifetimes import read_border, read_lifetimes
+from pipeline.reads.strict import NO_WINDOWS, read_strict
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
 from schemas.rules import GRAIN_MS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.reads.reads import FlushedShard, Reads
     from pipeline.reads.sketched import Estimated
     from pipeline.reads.taking import Values
+    from pipeline.rules import CountingRules
     from schemas.families import Families
     from schemas.rules import Grain
 
@@ -59,10 +61,15 @@ class Ground:
 
     positions: Sequence[FlushedShard]
     border: Border | None
+    rules: CountingRules | None = None
+
+    def is_strict(self, counter: str) -> bool:
+        """Whether the counter's family is strict, by the rules applied last."""
+        return self.rules is not None and self.rules.of(counter).strict is not None
 
 
 def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
-    """How far shards are, and what is rolled up for good. Blocks; raises TryAgainError.
+    """How far shards are, what is rolled up for good, and the rules. Blocks; raises TryAgainError.
 
     The border of a ground that was `known` a moment ago is taken over, and the build with it: that
     is then as old as it is, while how far its shards are is read anew.
@@ -70,9 +77,9 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
     if known is not None and known.border is not None:
         positions = reads.positions(known.border.build)
         if len(positions) == len(known.positions):
-            return Ground(positions, known.border)
+            return Ground(positions, known.border, known.rules)
     positions = reads.positions()
-    return Ground(positions, read_border(reads, len(positions)))
+    return Ground(positions, read_border(reads, len(positions)), reads.rules())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class CountAnswer:
     low: int | None = None
     high: int | None = None
     latest: Mapping[int, int] | None = None
+    is_strict: bool = False
 
     def document(self) -> dict[str, Any]:
         """As a JSON document; `capped`, `remarks`, bounds are in it only where there is need."""
@@ -166,6 +174,10 @@ def count_many(
     away.
     """
     ground = ground or read_ground(reads)
+    strict = _strict_answers(reads, [one for one in counters if ground.is_strict(one)], scope)
+    counters = [counter for counter in counters if counter not in strict]
+    if not counters:
+        return strict
     positions = ground.positions
     sure_ms = spans.sure_since(reads.now_ms(), (shard.log_ms for shard in positions))
     plan = spans.plan(scope.span, scope.by, sure_ms)
@@ -223,7 +235,29 @@ def count_many(
         )
         estimate = estimated.get(counter)
         answers[counter] = answer if estimate is None else _with_estimate(answer, estimate)
-    return answers
+    return {**strict, **answers}
+
+
+def _strict_answers(reads: Reads, counters: Sequence[str], scope: Scope) -> dict[str, CountAnswer]:
+    """Of strict counters, whatever the mode: their deciders flush by themselves."""
+    if not counters:
+        return {}
+    return {
+        counter: CountAnswer(
+            counter=counter,
+            total=max(found.value, 0),
+            net=found.value,
+            windows=[],
+            mode="exact",
+            as_of=found.as_of.text,
+            staleness_ms=found.as_of.staleness_ms,
+            complete=found.as_of.complete,
+            remarks=[] if scope == Scope() else [NO_WINDOWS],
+            latest={},
+            is_strict=True,
+        )
+        for counter, found in read_strict(reads, counters).items()
+    }
 
 
 def _family(counter: str) -> str:

@@ -82,8 +82,11 @@ def flush_now(kafka: KafkaAddress, reads: Reads, timeout_s: float, clock: Clock)
 def as_live(answer: CountAnswer, why_not: str) -> CountAnswer:
     """An exact answer, read after the owners were asked to flush. Pure.
 
-    Where they did not all flush it is incomplete, and a remark says why.
+    Where they did not all flush it is incomplete, and a remark says why. Strict counters are not
+    flushed on request, so theirs stays exact.
     """
+    if answer.is_strict:
+        return answer
     answer = replace(answer, mode="live")
     if not why_not:
         return answer

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver import Client
 
     from pipeline.clock import Clock
+    from pipeline.rules import CountingRules
+
+RULES_AGE_S = 5.0
+"""How old the rules may be by which it is told how a counter is read."""
 
 _NO_TABLES = ("UNKNOWN_TABLE", "UNKNOWN_DATABASE")
 
@@ -45,6 +49,8 @@ class Reads:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
+        self._rules: CountingRules | None = None
+        self._rules_s = float("-inf")
 
     def now_ms(self) -> int:
         """The moment that answers are as of, by this machine's clock."""
@@ -62,6 +68,13 @@ class Reads:
                     "ClickHouse has no tables of Tally yet: start a worker, or run tally migrate"
                 ) from error
             raise TryAgainError(f"ClickHouse did not answer a query: {error}") from error
+
+    def rules(self) -> CountingRules | None:
+        """The rules applied last, as they were known a few seconds ago."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._rules_s > RULES_AGE_S:
+            self._rules, self._rules_s = newest_rules(self), now_s
+        return self._rules
 
     def top(self, last_ms: int, limit: int) -> list[tuple[str, int]]:
         """The counters that grew most in the last `last_ms`, greatest first."""

@@ -6,6 +6,7 @@ request
           └▶ question: parameters read and checked               questions.py, limits.py
               ├▶ totals: cached, exact, live                     counting.py, cache.py
               ├▶ windows, uniques, top, trending                 asking.py, pipeline/reads/
+              ├▶ commands to strict counters, decided once       route_strict.py, pipeline/strict/
               ├▶ increments: checked, sent, a receipt            timely.py, pipeline/producer/
               └▶ events: views that many follow                  hub.py, *_view.py
           └▶ answer: JSON, CSV, Parquet, or one line of error    answering.py, problems.py
@@ -31,6 +32,7 @@ from pipeline.web import (
     route_operator,
     route_page,
     route_session,
+    route_strict,
 )
 from pipeline.web.around import Around
 from pipeline.web.callers import SHOWN_IN_DOCS
@@ -52,7 +54,7 @@ REFUSALS = {
     422: "the request makes no sense; `error` says why",
     429: "the token's rate is used up",
     503: "a server behind is away; ask again later",
-    504: "the log did not confirm in time: it may have it or not",
+    504: "the log or the decision did not come in time: with an id it is safe to send it again",
 }
 
 
@@ -86,6 +88,7 @@ def build_app(services: Services) -> FastAPI:
     # Reads of totals come first, because most requests are these, and each router costs a look.
     app.include_router(route_counters.router)
     app.include_router(route_increments.router)
+    app.include_router(route_strict.router)
     app.include_router(route_families.router)
     app.include_router(route_events.router)
     app.include_router(route_operations.router)

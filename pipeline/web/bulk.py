@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 from pydantic_core import from_json
 
 from pipeline.errors import BadInputError
+from pipeline.placing import STRICT_REASON
 from pipeline.produce.checking import RefusedLine, check
 from pipeline.produce.reading import read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pipeline.rules import CountingRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +78,11 @@ def document(body: bytes) -> dict[str, Any]:
 def _families(columns: pa.Table) -> list[str]:
     counters = pc.unique(columns["counter"]).to_pylist()
     return sorted({counter.partition(":")[0] for counter in counters})
+
+
+def of_strict(columns: pa.Table, rules: CountingRules) -> list[tuple[int, str]]:
+    """The rows of strict families, which take commands alone, and why they are refused. Pure."""
+    if not rules.has_strict:
+        return []
+    names = enumerate(columns["counter"].to_pylist())
+    return [(row, STRICT_REASON) for row, name in names if rules.of(name).strict is not None]

@@ -125,6 +125,26 @@ class Receipt(BaseModel):
     receipt: str = Field(description="partition:offset, with commas between.")
 
 
+class Decision(BaseModel):
+    """What a strict counter decided. The same id has the same answer."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [
+                {"accepted": True, "remaining": 998, "id": "order-8471"},
+                {"accepted": False, "remaining": 0, "id": "order-8472"},
+            ]
+        }
+    }
+
+    accepted: bool
+    remaining: int = Field(
+        description="What could still be taken then: down to the floor, or up to the limit in this "
+        "window; of an increment, the value."
+    )
+    id: str = Field(description="As it was sent, or made for it.")
+
+
 class RefusedLine(BaseModel):
     """A line that is no event."""
 

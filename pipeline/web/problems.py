@@ -24,6 +24,7 @@ from pipeline.errors import (
 )
 from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import UnknownDeliveryError
+from pipeline.strict.answers import NotDecidedYetError
 from pipeline.web.counting import NotCountedYetError
 from pipeline.web.limits import TooLargeError
 
@@ -41,6 +42,7 @@ STATUS: dict[type[TallyError], int] = {
     TooLargeError: 413,
     NotCountedYetError: 412,
     UnknownDeliveryError: 504,
+    NotDecidedYetError: 504,
     BadInputError: 422,
     NothingThereError: 404,
     TryAgainError: 503,

@@ -15,7 +15,7 @@ from pipeline.access.grant import Grant
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import web as metric
 from pipeline.produce.checking import RefusedLine
-from pipeline.web import bulk, documents
+from pipeline.web import bulk, documents, route_strict
 from pipeline.web.answering import unkept
 from pipeline.web.callers import Caller, family_of
 from pipeline.web.limits import BULK_BYTES_MAX, INCREMENT_BYTES_MAX, read_body
@@ -78,13 +78,16 @@ _HINT = {
 
 
 @router.post(
-    "/counters/{counter:path}/increment", response_model=documents.Receipt, openapi_extra=_EVENT
+    "/counters/{counter:path}/increment",
+    response_model=documents.Receipt | documents.Decision,
+    openapi_extra=_EVENT,
 )
 async def increment(request: Request, counter: Counter, caller: Caller) -> Response:
     """Add to a counter. The answer comes when the log has it, with its receipt.
 
     A refused increment is answered as such, with the reason, and nothing is written. If the log
     does not confirm in time, 504 says that nobody knows: with an `id` it is safe to send it again.
+    Of a strict family it is a command, with the answer that /decrement has.
     """
     caller.require("write", family_of(counter))
     services: Services = request.app.state.services
@@ -97,6 +100,8 @@ async def increment(request: Request, counter: Counter, caller: Caller) -> Respo
         services.metrics.add(metric.INCREMENTS("refused"))
         raise
     producer = await services.producer()
+    if producer.rules.of(counter).strict is not None:
+        return await route_strict.increment(request, event)
     try:
         receipt = producer.increment(
             event.counter,
@@ -135,11 +140,10 @@ async def _increments(request: Request, caller: Grant, services: Services) -> Re
     producer = await services.producer()
     odd = await asyncio.to_thread(producer.refusals, checked.columns)
     bad = {**dict(await services.timely.refused(checked.columns)), **dict(odd)}
-    columns = bulk.without(checked.columns, list(bad))
-    refused = [
-        *checked.refused,
-        *(RefusedLine(checked.numbers[row], why) for row, why in bad.items()),
-    ]
+    bad |= await asyncio.to_thread(bulk.of_strict, checked.columns, producer.rules)
+    columns = bulk.without(checked.columns, sorted(bad))
+    lines = (RefusedLine(checked.numbers[row], why) for row, why in bad.items())
+    refused = [*checked.refused, *lines]
     services.metrics.add(metric.INCREMENTS("refused"), len(refused))
     receipt = await asyncio.to_thread(producer.increment_many, columns)
     places = await receipt

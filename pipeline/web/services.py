@@ -15,6 +15,7 @@ from pipeline.metrics.pipeline_collector import PipelineCollector, ask_with
 from pipeline.metrics.values import Metrics
 from pipeline.producer import Producer
 from pipeline.reads.flush_requests import FlushRequests
+from pipeline.strict.client import StrictClient
 from pipeline.web.asking import Asking
 from pipeline.web.counting import Counting
 from pipeline.web.flushed import Flushed
@@ -71,6 +72,7 @@ class Services:
         self.timely = Timely(self.asking, clock)
         self.status = StatusWatch(settings, self.asking, clock)
         self.hub = Hub(self.metrics)
+        self.strict = StrictClient(settings.kafka)
         self.bulk_room = Slots(BULKS_MAX)
         self.operator_room = Slots(OPERATORS_MAX)
         self._producer: Producer | None = None
@@ -109,6 +111,7 @@ class Services:
                 task.cancel()
             await asyncio.gather(connecting, warming, return_exceptions=True)
             await self.hub.close()
+            await self.strict.close()
             self.asking.close()
             await asyncio.to_thread(self._close)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.cells import CellKey
 from pipeline.changelog import CELL_VALUE
 from pipeline.distinct import RegistersOf
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
 from pipeline.sketched import SketchOf
 from sketches.frequency import Frequency
@@ -32,6 +32,7 @@ families = st.builds(
     sketch_keys=st.just(2),
     once_per_member=st.sampled_from([False, False, True]),
     once_per_error=st.sampled_from([0.0, 0.0, 0.1]),
+    strict=st.sampled_from([None, None, None, StrictRules()]),
 )
 rules = st.builds(
     CountingRules,

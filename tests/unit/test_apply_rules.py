@@ -130,4 +130,4 @@ def test_rules_are_shown_with_every_setting() -> None:
     shown = settings_of(CountingRules(families={"a": FamilyRules(lateness_ms=90_000)}))
     assert shown["default.lateness"] == "1d"
     assert shown["families.a.lateness"] == "90s"
-    assert len(shown) == 1 + 19 + 19
+    assert len(shown) == 1 + 23 + 23

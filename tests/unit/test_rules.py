@@ -101,6 +101,7 @@ def test_the_rules_that_hold_before_any_record_stay_as_they_are() -> None:
             "shards": 0,
             "once_per_member": False,
             "once_per_error": 0.0,
+            "strict": None,
         },
         "families": {},
         "ids_limit": 1_000_000,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.cells import SLOT_MS, CellKey
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
 from tests.kit.cells import cell_values
 
@@ -204,6 +204,24 @@ def test_each_family_has_its_own_lateness_and_may_have_no_regions(absorb: Absorb
     )
     assert refused == ["0: at: more than 1 s before log time, too late"]
     assert sorted(key[1] for key in counted(shard)) == ["flat:x", "strict:x"]
+
+
+def test_increments_of_a_strict_family_are_refused_from_its_rules_on(absorb: Absorb) -> None:
+    strict = rules(2, stock=FamilyRules(strict=StrictRules()))
+    shard = Shard(0, rules=rules(1))
+    refused = absorb(
+        shard,
+        dict.fromkeys(range(5), T0),
+        (0, "stock:x", T0, 1),
+        (2, "stock:x", T0, 1, "id"),
+        (3, "a:x", T0, 1),
+        (4, "stock:late", T0 - 86_400_001, 1),
+        rules=[(1, strict)],
+    )
+    reason = "counter: its family is strict; commands go to POST .../increment, /decrement and "
+    assert refused == [f"2: {reason}/acquire", f"4: {reason}/acquire"]
+    assert sorted(key[1] for key in counted(shard)) == ["a:x", "stock:x"]
+    assert not list(shard.ids)
 
 
 def test_an_id_is_counted_once_within_its_horizon_even_if_it_was_a_duplicate_itself(

@@ -3,7 +3,7 @@
 In both modes an acknowledged record is with the operating system, so the death of this process
 loses nothing. A power cut can cost, with `second`, what was acknowledged in about the last second;
 with `always`, nothing that was acknowledged, at the price of a sync before each answer (those who
-wait at the same time share it).
+wait at the same time share it). A topic with flush.messages=1 has that promise for itself alone.
 """
 
 import asyncio
@@ -46,9 +46,12 @@ class Flusher:
         self._dirty.add(segment)
         self._writes += 1
 
-    async def durable(self) -> None:
-        """Returns when the promise of the mode holds for all that was written before the call."""
-        if self.mode is Fsync.ALWAYS:
+    async def durable(self, *, at_once: bool = False) -> None:
+        """Returns when the promise of the mode holds for all that was written before the call.
+
+        `at_once` is the promise of `always`, whatever the mode.
+        """
+        if at_once or self.mode is Fsync.ALWAYS:
             await self._synced()
 
     async def _synced(self) -> None:

@@ -65,7 +65,9 @@ DEFINITIONS: dict[str, Definition] = {
     ),
     "delete.retention.ms": Definition("86400000", _LONG, _number(0, MAX_I64)),
     "file.delete.delay.ms": Definition("0", _LONG, _number(0, MAX_I64), "files go at once"),
-    "flush.messages": Definition(str(MAX_I64), _LONG, _number(1, MAX_I64), "see --fsync"),
+    "flush.messages": Definition(
+        str(MAX_I64), _LONG, _number(1, MAX_I64), "1: as --fsync always, for this topic alone"
+    ),
     "flush.ms": Definition(str(MAX_I64), _LONG, _number(0, MAX_I64), "see --fsync"),
     "index.interval.bytes": Definition("32768", _INT, _number(0, 2**31 - 1), "fixed"),
     "max.compaction.lag.ms": Definition(str(MAX_I64), _LONG, _number(1, MAX_I64)),
@@ -106,6 +108,7 @@ class TopicConfig:
     is_compacted: bool = field(init=False)
     is_deleted: bool = field(init=False)
     is_log_append_time: bool = field(init=False)
+    is_synced: bool = field(init=False)
     max_message_bytes: int = field(init=False)
     segment_bytes: int = field(init=False)
     segment_ms: int = field(init=False)
@@ -117,6 +120,7 @@ class TopicConfig:
             "is_compacted": "compact" in policies,
             "is_deleted": "delete" in policies,
             "is_log_append_time": self.value("message.timestamp.type") == "LogAppendTime",
+            "is_synced": self.number("flush.messages") == 1,
             "max_message_bytes": self.number("max.message.bytes"),
             "segment_bytes": self.number("segment.bytes"),
             "segment_ms": self.number("segment.ms"),

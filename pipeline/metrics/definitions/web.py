@@ -50,6 +50,12 @@ class ByIncrement(NamedTuple):
     outcome: Literal["accepted", "refused", "unknown"]
 
 
+class ByAnswer(NamedTuple):
+    """What a command to a strict counter was answered; `unknown` if nothing came in time."""
+
+    outcome: Literal["accepted", "refused", "unknown"]
+
+
 class ByReason(NamedTuple):
     """Why a request was turned away."""
 
@@ -109,6 +115,17 @@ INCREMENTS = Counter(
     ByIncrement,
     "Increments that came over HTTP, by what became of them.",
 )
+STRICT_ANSWERS = Counter(
+    "tally_web_strict_answers_total",
+    ByAnswer,
+    "Answers to commands to strict counters, repeated ones among them.",
+)
+STRICT_ANSWER_SECONDS = Histogram(
+    "tally_web_strict_answer_seconds",
+    Unlabelled,
+    "How long commands to strict counters waited for their answers.",
+    QUICK_SECONDS,
+)
 SSE_CLIENTS = Gauge(
     "tally_web_sse_clients",
     Unlabelled,
@@ -132,6 +149,8 @@ WEB = (
     RECEIPT_WAITS,
     RECEIPT_WAIT_SECONDS,
     INCREMENTS,
+    STRICT_ANSWERS,
+    STRICT_ANSWER_SECONDS,
     SSE_CLIENTS,
     REFUSALS,
 )

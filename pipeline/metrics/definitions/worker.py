@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from pipeline.metrics.definition import Counter, Gauge, Histogram, Unlabelled
-from pipeline.metrics.definitions.buckets import FRESHNESS_SECONDS, SLOW_SECONDS
+from pipeline.metrics.definitions.buckets import FRESHNESS_SECONDS, QUICK_SECONDS, SLOW_SECONDS
 from pipeline.reason_kinds import ReasonKind
 
 WriteKind = Literal["flush", "checkpoint"]
@@ -32,6 +32,12 @@ class ByDuty(NamedTuple):
     """What the leader does for all."""
 
     duty: Duty
+
+
+class ByCommand(NamedTuple):
+    """What became of a command: `read_again` after a takeover, `unreadable` if it is none."""
+
+    outcome: Literal["accepted", "refused", "repeated", "unreadable", "read_again"]
 
 
 FETCHES = Counter(
@@ -148,6 +154,27 @@ PASS_FAILURES = Counter(
     ByDuty,
     "Passes of the leader's duties that failed, or that ClickHouse refused a part of.",
 )
+STRICT_COMMANDS = Counter(
+    "tally_strict_commands_total",
+    ByCommand,
+    "Commands to strict counters that this worker decided, by what became of them.",
+)
+STRICT_DECISION_SECONDS = Histogram(
+    "tally_strict_decision_seconds",
+    Unlabelled,
+    "From a command's time in the log until its answer was safe in the changelog.",
+    QUICK_SECONDS,
+)
+STRICT_LAG = Gauge(
+    "tally_strict_lag_records",
+    Unlabelled,
+    "Commands in the log that this worker has to decide and has not.",
+)
+STRICT_PARTITIONS = Gauge(
+    "tally_strict_partitions",
+    Unlabelled,
+    "Partitions of strict counters that this worker decides.",
+)
 
 WORKER = (
     FETCHES,
@@ -172,4 +199,8 @@ WORKER = (
     FRESHNESS,
     PASS_SECONDS,
     PASS_FAILURES,
+    STRICT_COMMANDS,
+    STRICT_DECISION_SECONDS,
+    STRICT_LAG,
+    STRICT_PARTITIONS,
 )

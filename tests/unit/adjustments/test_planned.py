@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.adjustments.planned import completed, mistake_of
 from pipeline.adjustments.values import Target, containing
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from schemas.adjustments import Draft, check_draft
 
 HOUR_MS = 3_600_000
@@ -94,3 +94,9 @@ def test_a_region_of_a_family_without_regions_is_a_mistake() -> None:
     plain = draft(1, region="eu").model_copy(update={"counter": "plain:x"})
     assert mistake_of(plain, None, RULES, T0) == "region: the rules of its family keep no regions"
     assert mistake_of(draft(1, region="eu"), None, RULES, T0) is None
+
+
+def test_a_counter_of_a_strict_family_is_a_mistake() -> None:
+    rules = CountingRules(families={"plain": FamilyRules(strict=StrictRules())})
+    strict = draft(1).model_copy(update={"counter": "plain:x"})
+    assert (mistake_of(strict, None, rules, T0) or "").startswith("counter: its family is strict")

@@ -102,3 +102,20 @@ async def test_files_deleted_meanwhile_are_no_error(tmp_path: Path) -> None:
     await asyncio.wait_for(flusher.durable(), 10)
     flusher.stop()
     partition.close()
+
+
+async def test_a_topic_may_ask_for_the_disk_in_mode_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    flusher, partition = Flusher(Fsync.SECOND, ManualClock()), open_partition(tmp_path)
+    partition.append(make_values(1), 5)
+    flusher.wrote(partition.active)
+    waiting = asyncio.create_task(flusher.durable(at_once=True))
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    disk.gate.set()
+    await asyncio.wait_for(waiting, 10)
+    assert disk.syncs == 1
+    flusher.stop()
+    partition.close()

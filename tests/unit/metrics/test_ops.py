@@ -94,7 +94,7 @@ def test_the_dashboard_shows_every_metric_in_rows() -> None:
     asked = {name for _, expr, _ in EXPRESSIONS for name in METRIC.findall(expr)}
     assert [one.name for one in ALL if asked.isdisjoint(one.sample_names)] == []
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Overview", "Shards", "Workers", "Web", "Log", "ClickHouse"]
+    assert rows == ["Overview", "Shards", "Workers", "Web", "Log", "ClickHouse", "Strict"]
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
 

@@ -39,6 +39,7 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "shard_rate_max": 10_000.0,
         "shard_delivery_p99_ms": 500.0,
         "shard_cool_s": 60.0,
+        "strict_wait_s": 10.0,
         "longest_query_s": 3600.0,
         "tokens": None,
         "jwt_key": None,

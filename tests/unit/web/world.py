@@ -60,6 +60,9 @@ class World:
             for shard, through in self.flushed.items()
         ]
 
+    def rules(self) -> None:
+        """Nobody applied any."""
+
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
         """Of the border: one build, one cluster, and no day is final."""
         assert "final_days" in query

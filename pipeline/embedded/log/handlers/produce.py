@@ -41,8 +41,13 @@ async def produce(broker: Broker, request: Request) -> list[bytes]:
             # There is no answer that could tell, so the connection ends, and the client looks anew.
             raise BadInputError(f"not stored, and no answer was asked for: {failed[0]}")
         return []
-    await broker.flusher.durable()
+    await broker.flusher.durable(at_once=any(_is_synced(broker, part) for part in body.parts))
     return [write_answer(request.version, request.correlation_id, results)]
+
+
+def _is_synced(broker: Broker, part: PartitionRecords) -> bool:
+    partition = broker.partition(part.topic, part.partition)
+    return partition is not None and partition.config.is_synced
 
 
 def _measure(broker: Broker, results: list[PartitionResult]) -> None:

@@ -1,0 +1,92 @@
+"""Taking over a partition of strict counters: where to go on, with which states.
+
+The committed offset is read first: whoever committed it had its states in the changelog before. So
+the changelog read afterwards, to an end that has not moved, has everything up to there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline import topics
+from pipeline.errors import ShardRefusedError
+from pipeline.strict.owned import Recovering
+
+if TYPE_CHECKING:
+    from pipeline.partition_reader import PartitionReader
+    from pipeline.strict.owned import OwnedPartition
+
+log = logging.getLogger(__name__)
+
+LOST_MAX = 10_000
+"""So many records may be missing at the log's end, as after a power cut: their decisions stand, and
+commands that take their offsets are not decided, so whoever sent them asks again with the same id.
+If more are missing, the topic was made anew, and that would go on for too long."""
+
+
+class Taken(NamedTuple):
+    """A partition, and the offset to go on at."""
+
+    owned: OwnedPartition
+    position: int
+
+
+async def take(
+    reader: PartitionReader,
+    partition: int,
+    partitions: int,
+    committed: int | None,
+    writer: bytes,
+) -> Taken:
+    """The partition as the changelog has it. Reads Kafka; raises TryAgainError, and
+    ShardRefusedError when its log was cut off before or behind what was decided."""
+    owned = (await _recovered(reader, partition)).own(partition, partitions, writer)
+    start, end = await reader.ends(topics.STRICT, partition)
+    return Taken(owned, where_to_go_on(partition, committed, owned.through, start, end))
+
+
+def where_to_go_on(
+    partition: int, committed: int | None, through: int, start: int, end: int
+) -> int:
+    """The next offset to decide, of a log from `start` up to `end`. Pure.
+
+    Raises ShardRefusedError where commands are gone that nobody has decided, or where the log is
+    not the one that was decided.
+    """
+    known = max(committed or 0, through + 1)
+    if end + LOST_MAX < known:
+        raise ShardRefusedError(
+            partition,
+            f"strict counters were decided up to offset {known - 1}, but {topics.STRICT} ends at "
+            f"{end}: it was truncated or made anew; restore it, or delete it together with "
+            f"{topics.STRICT_CHANGELOG}, and every strict counter begins at zero",
+        )
+    if end < known:
+        log.warning(
+            "partition %d of %s ends at %d, but %d was decided: what was decided stands",
+            *(partition, topics.STRICT, end, known - 1),
+        )
+    if committed is None:
+        return start
+    if committed < start:
+        raise ShardRefusedError(
+            partition,
+            f"commands from offset {committed} on were deleted from {topics.STRICT} before they "
+            f"were decided; it begins at {start} now. To go on without them, which nobody was "
+            f"given an answer to, reset the offsets of group {topics.STRICT_GROUP} to the earliest",
+        )
+    return min(committed, end)
+
+
+async def _recovered(reader: PartitionReader, partition: int) -> Recovering:
+    recovering = Recovering()
+    offset, end = await reader.ends(topics.STRICT_CHANGELOG, partition)
+    while offset < end:
+        fetch = await reader.fetch(topics.STRICT_CHANGELOG, partition, offset)
+        for key, value in zip(fetch.records.keys, fetch.records.values, strict=True):
+            recovering.add(key, value)
+        offset = fetch.next_offset
+        if offset >= end:
+            _, end = await reader.ends(topics.STRICT_CHANGELOG, partition)
+    return recovering
