@@ -9,7 +9,7 @@ from pipeline.caps import spill_counter
 from pipeline.reads import sketched, spans
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
-from pipeline.reads.lifetimes import read_border, read_lifetimes
+from pipeline.reads.lifetimes import has_adjustments, read_border, read_lifetimes
 from pipeline.reads.strict import NO_WINDOWS, read_strict
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
@@ -62,6 +62,7 @@ class Ground:
     positions: Sequence[FlushedShard]
     border: Border | None
     rules: CountingRules | None = None
+    has_adjustments: bool = True
 
     def is_strict(self, counter: str) -> bool:
         """Whether the counter's family is strict, by the rules applied last."""
@@ -77,9 +78,12 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
     if known is not None and known.border is not None:
         positions = reads.positions(known.border.build)
         if len(positions) == len(known.positions):
-            return Ground(positions, known.border, known.rules)
+            is_adjusted = has_adjustments(reads, known.border)
+            return Ground(positions, known.border, known.rules, is_adjusted)
     positions = reads.positions()
-    return Ground(positions, read_border(reads, len(positions)), reads.rules())
+    border = read_border(reads, len(positions))
+    is_adjusted = border is None or has_adjustments(reads, border)
+    return Ground(positions, border, reads.rules(), is_adjusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,7 @@ def count_many(
             replicas={shard.shard: shard.replica for shard in positions},
             region=scope.region,
             everywhere=spills,
+            adjusted=ground.has_adjustments,
         )
     else:
         sums = read_sums(

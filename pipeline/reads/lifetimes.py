@@ -79,6 +79,12 @@ def read_border(reads: Reads, shards: int) -> Border | None:
     return Border(int(build), newest + timedelta(days=1))
 
 
+def has_adjustments(reads: Reads, border: Border) -> bool:
+    """Whether anything of the build was ever adjusted. Blocks; raises TryAgainError."""
+    query = "SELECT 1 FROM tally.adjustments WHERE build = {build:UInt32} LIMIT 1"
+    return bool(reads.rows(query, {"build": border.build}))
+
+
 def read_lifetimes(
     reads: Reads,
     border: Border,
@@ -87,11 +93,12 @@ def read_lifetimes(
     replicas: Mapping[int, str],
     region: str | None = None,
     everywhere: Collection[str] = (),
+    adjusted: bool = True,
 ) -> dict[tuple[Any, ...], Sums]:
     """As `read_sums` of all time, with the last offsets. Blocks; raises TryAgainError.
 
-    `replicas` are those that count each shard now: offsets of a log that was lost say nothing of
-    the one that came after it.
+    Adjustments are looked for only if there are any, which `adjusted` says. `replicas` are those
+    that count each shard now: offsets of a log that was lost say nothing of the one after it.
     """
     parameters: dict[str, Any] = {
         "build": border.build,
@@ -110,6 +117,8 @@ def read_lifetimes(
     )
     found = {(counter,): Sums(latest={}) for counter in counters}
     _add_cells(found, rows, replicas)
+    if not adjusted:
+        return found
     known = {name: parameters[name] for name in ("build", "counters")}
     for counter, at_region, grain, at_s, by, shard, offset in reads.rows(_ADJUSTMENTS, known):
         if region is None or at_region == region or counter in everywhere:

@@ -35,6 +35,10 @@ ENTRIES_MAX = 100_000
 HOT_READS = 2
 """A value that was read so often since it was loaded is loaded again before it is too old."""
 
+WARM_TURNS = 10
+"""How often within the age hot values are looked for: those past half of it are loaded again, and
+have nearly the other half for that, however slow ClickHouse is."""
+
 WARM_MAX = 5_000
 """How many hot values are kept warm at once."""
 
@@ -127,7 +131,7 @@ class Cache(Generic[Key, Value]):
     async def keep_warm(self) -> None:
         """Load hot values again, for ever, each before it is too old."""
         while True:
-            await asyncio.sleep(self._age_s / 4)
+            await asyncio.sleep(self._age_s / WARM_TURNS)
             hot = self._hot()
             results = await asyncio.gather(*map(self._loaded, hot), return_exceptions=True)
             failed = [one for one in results if isinstance(one, BaseException)]

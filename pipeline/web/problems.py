@@ -90,15 +90,20 @@ def of_error(error: TallyError) -> Response:
     return problem(status, str(error), headers)
 
 
+def told(request: Request, error: TallyError) -> Response:
+    """The same, with what was turned away counted."""
+    reason = REFUSED.get(type(error))
+    if reason is not None:
+        request.app.state.services.metrics.add(metric.REFUSALS(reason))
+    return of_error(error)
+
+
 def tell_problems(app: FastAPI) -> None:
     """Have the app answer errors like this, whoever raises them."""
 
     async def on_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, TallyError)
-        reason = REFUSED.get(type(error))
-        if reason is not None:
-            request.app.state.services.metrics.add(metric.REFUSALS(reason))
-        return of_error(error)
+        return told(request, error)
 
     async def on_bad_request(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

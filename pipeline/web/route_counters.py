@@ -221,3 +221,7 @@ def _counted(request: Request, found: Counted, seen: Places, max_age_s: int = 0)
 def _session(seen: Places, found: Sequence[Counted]) -> str:
     """What the client has seen, with these answers."""
     return str(united([seen, *(each.latest for each in found)]))
+
+
+CACHED = next(one for one in router.routes if getattr(one, "endpoint", None) is cached)
+"""The route of cached totals."""

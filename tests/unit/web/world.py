@@ -64,7 +64,9 @@ class World:
         """Nobody applied any."""
 
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
-        """Of the border: one build, one cluster, and no day is final."""
+        """Of the border: one build, one cluster, and no day is final. Nothing is adjusted."""
+        if "tally.adjustments" in query:
+            return []
         assert "final_days" in query
         return [(self.live, 1, 0, 0)]
 
