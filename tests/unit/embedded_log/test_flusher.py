@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate = threading.Event()
         self.syncs = 0
+        self.folders: list[list[Path]] = []
         real = flusher_module._sync_files
 
-        def held_up(paths: list[Path]) -> None:
+        def held_up(paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor) -> None:
             assert self.gate.wait(10)
             self.syncs += 1
-            real(paths)
+            self.folders.append(folders)
+            real(paths, folders, syncs)
 
         monkeypatch.setattr(flusher_module, "_sync_files", held_up)
 
@@ -59,6 +62,21 @@ async def test_those_who_wait_while_a_sync_runs_share_the_next(
     disk.gate.set()
     await asyncio.wait_for(asyncio.gather(*waiting), 10)
     assert disk.syncs == 2
+    flusher.stop()
+    partition.close()
+
+
+async def test_a_folder_is_synced_with_the_first_sync_of_a_file_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.gate.set()
+    flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path)
+    for _ in range(3):
+        partition.append(make_values(1), 5)
+        flusher.wrote(partition.active)
+        await asyncio.wait_for(flusher.durable(), 10)
+    assert disk.folders == [[partition.active.path.parent], [], []]
     flusher.stop()
     partition.close()
 
