@@ -206,10 +206,10 @@ def test_a_clickhouse_that_knows_no_rules_learns_them_from_the_log(
 def test_a_mistake_in_a_file_is_told_with_its_place(tally: RunningTally, tmp_path: Path) -> None:
     good = tally_toml(tmp_path, "[families.a]\n")
     assert tally.json("rules", "check", good)["families"] == ["a"]
-    file = tally_toml(tmp_path, '[families.a]\n\nkind = "strict"\n')
+    file = tally_toml(tmp_path, '[families.a]\n\nkind = "exactly"\n')
     for action in ("check", "apply"):
         refused = tally.run("rules", action, file, code=1)
-        assert refused.stderr.startswith(f"tally: {file}:3: families.a.kind: 'strict' is not avail")
+        assert refused.stderr.startswith(f"tally: {file}:3: families.a.kind: expected 'exact', ")
 
 
 def test_the_doctor_finds_nothing_wrong_and_then_what_is(

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from pipeline.producer import Producer
 from tests.integration.once.likes import Like, Likes
 from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
 from tests.kit.kafka import BROKERS_OF_LONG_FORMS, require_kafka
-from tests.kit.processes import Process
+from tests.kit.processes import Process, wait_until
 from tests.kit.tally import TALLY
 from tests.kit.web import Web
 
@@ -140,8 +141,12 @@ def like_over_http(liked: Liked) -> None:
         sent = web.client.post("/api/v1/increments", content=body).json()
         assert (sent["accepted"], sent["refused"]) == (2, 1)
         assert "delta: neither 1 nor -1" in sent["reasons"][0]["reason"]
-        read = web.client.get("/api/v1/counters/hearts:post/live").json()
-        assert read["total"] == 2
+        wait_until(lambda: live(web)["complete"], "the workers are back", timeout_s=60)
+        assert live(web)["total"] == 2
+
+
+def live(web: Web) -> Any:
+    return web.client.get("/api/v1/counters/hearts:post/live").json()
 
 
 def check(liked: Liked, likes: Likes) -> None:

@@ -1,5 +1,6 @@
 """What the log holds, read with nothing of Tally: confluent-kafka and pyarrow alone."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ PLAIN = {"delta": 1, "member": None, "region": "", "id": None}
 
 
 class Row(NamedTuple):
-    """One row of a frame, and where it is."""
+    """One row of a frame, or a line, and where it is."""
 
     partition: int
     offset: int
@@ -52,7 +53,9 @@ def rows(kafka: str, family: str) -> Iterator[Row]:
 
 
 def _events(value: Any) -> Iterator[dict[str, Any]]:
-    """Those of a frame; other tests send other things."""
+    """Those of a frame, or the one of a line; other tests send other things."""
+    if value.startswith(b"{"):
+        yield {**PLAIN, **json.loads(value)}
     if not value.startswith(FRAME_BEGIN):
         return
     with pa.ipc.open_stream(value) as stream:
