@@ -230,6 +230,11 @@ class SlotCells:
         rows = (self._changed[:size] > self.confirmed[purpose][:size]).nonzero()[0]
         return SlotSnapshot(self, purpose, rows, self._changed[rows], self._values(rows))
 
+    def checkpointed_keys(self) -> list[str]:
+        """The cells that an earlier checkpoint has written, as they were then."""
+        written = self.confirmed["checkpoint"][: len(self._keys)] > 0
+        return list(compress(self._keys, written.tolist()))
+
     def is_clean(self) -> bool:
         """True when no cell is dirty for any purpose."""
         size = len(self._keys)

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pipeline.once.facts import KEY_BYTES
+from pipeline.placing import slot_of
 from pipeline.refused import NOT_RETRIED
 
 if TYPE_CHECKING:
@@ -210,8 +211,15 @@ def checkpoint_records(
     members: Iterable[ChangelogRecord] = (),
 ) -> Iterator[ChangelogRecord]:
     """Everything a checkpoint writes: cells, `sketches`, `members`, ids, refused places, and the
-    position last."""
+    position last.
+
+    Cells of slots that are over are left out: no later row can change them, and they are in
+    ClickHouse before the position is committed, so nobody will ever want them back.
+    """
+    over = slot_of(snapshot.log_ms)
     for part in snapshot.checkpoint:
+        if part.cells.slot_ms < over:
+            continue
         values = part.values
         columns = zip(*(getattr(values, name).tolist() for name in CELL_VALUE), strict=True)
         keys = cell_keys(part.cells, values.keys, snapshot.incarnation, writer)

@@ -354,6 +354,9 @@ class Checkpointer:
         del owned.dead_letters[: len(moment.dead_letters)]
         if snapshot.position == owned.committed:
             return
+        written = {
+            one.slot_ms: one.checkpointed_keys() for one in owned.shard.over(snapshot.log_ms)
+        }
         snapshot.confirm("checkpoint")
         owned.committed = snapshot.position
         closed, closed_sketches = owned.shard.close_slots(snapshot.log_ms)
@@ -363,7 +366,7 @@ class Checkpointer:
             *owned.unneeded_sketch_keys(closed_sketches),
             *owned.unneeded_member_keys(snapshot),
             *chain.from_iterable(
-                cell_keys(cells, cells.values().keys, snapshot.incarnation, owned.writer)
+                cell_keys(cells, written[cells.slot_ms], snapshot.incarnation, owned.writer)
                 for cells in closed
             ),
         ]

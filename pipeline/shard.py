@@ -287,13 +287,17 @@ class Shard:
         No row after that position can fall into them, so they never change again.
         """
         over = slot_of(log_ms)
-        cells = [one for one in self.slots.values() if one.slot_ms < over and one.is_clean()]
+        cells = [one for one in self.over(log_ms) if one.is_clean()]
         sketches = [one for one in self.sketches.values() if one.slot_ms < over and one.is_clean()]
         for closed in cells:
             del self.slots[closed.slot_ms]
         for gone in sketches:
             del self.sketches[gone.slot_ms]
         return cells, sketches
+
+    def over(self, log_ms: int) -> list[SlotCells]:
+        """The cells of slots that were over at a log time."""
+        return [one for one in self.slots.values() if one.slot_ms < slot_of(log_ms)]
 
     def live_cells(self) -> int:
         """How many cells are in memory."""

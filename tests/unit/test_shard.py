@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.cells import SLOT_MS, CellKey
+from pipeline.changelog import checkpoint_records
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
 from tests.kit.cells import cell_values
@@ -168,6 +169,21 @@ def test_a_slot_is_let_go_only_when_it_is_over_and_clean(absorb: Absorb) -> None
     snapshot.confirm("checkpoint")
     assert [cells.slot_ms for cells in shard.close_slots(shard.log_ms)[0]] == [T0]
     assert shard.live_cells() == 1
+
+
+def test_cells_of_a_slot_that_is_over_are_not_written_down_any_more(absorb: Absorb) -> None:
+    shard = Shard(0)
+    absorb(shard, {0: T0}, (0, "a:x", T0, 1))
+    first = shard.snapshot(checkpoint=True)
+    assert len(list(checkpoint_records(first, 1))) == 2, "the cell and the position"
+    first.confirm("checkpoint")
+    absorb(shard, {1: T0}, (1, "a:x", T0, 1), (1, "a:y", T0, 1))
+    absorb(shard, {2: T0 + SLOT_MS}, (2, "a:z", T0, 1))
+    later = [key for key, _ in checkpoint_records(shard.snapshot(checkpoint=True), 1)]
+    assert len(later) == 2, "the open slot's cell and the position"
+    assert b"a:z" in later[0]
+    [over] = shard.over(shard.log_ms)
+    assert [CellKey.parse(key).counter for key in over.checkpointed_keys()] == ["a:x"]
 
 
 def rules(version: int, lateness_ms: int = 86_400_000, **families: FamilyRules) -> CountingRules:
