@@ -37,6 +37,24 @@ Variant = Callable[[], Any]
 """Makes a context in which schedules run broken."""
 
 
+real_records = changelog.checkpoint_records
+real_slot_of = placing.slot_of
+
+
+def cells_and_rest(snapshot: Any, generation: int, *rest: Any) -> tuple[list[Any], list[Any]]:
+    """What a checkpoint writes: the cells, which come first, and all else, the position last."""
+    found = list(real_records(snapshot, generation, *rest))
+    over = real_slot_of(snapshot.log_ms)
+    cells = sum(len(part.rows) for part in snapshot.checkpoint if part.cells.slot_ms >= over)
+    return found[:cells], found[cells:]
+
+
+def cells_written_last(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
+    """The same, but cells after all else but the position."""
+    cells, others = cells_and_rest(snapshot, generation, *rest)
+    return iter([*others[:-1], *cells, others[-1]])
+
+
 @contextmanager
 def no_guard() -> Iterator[None]:
     """Rows are counted into a cell that has them already."""
@@ -351,21 +369,15 @@ def sentence_8_ids_past_the_committed_offset() -> Iterator[None]:
     Cells are written before ids, which hides it; so here they are written after.
     """
     real = recovery._occurrences
-    real_records = changelog.checkpoint_records
 
     def occurrences(ids: Any, position: Any, _committed: int) -> list[Occurrence]:
         if ids and position.ids_from is None:
             position.ids_from = (0, 0)
         return real(ids, position, 1 << 60)
 
-    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, *rest))
-        cells = sum(len(part.rows) for part in snapshot.checkpoint)
-        return iter([*found[cells:-1], *found[:cells], found[-1]])
-
     with (
         patch.object(recovery, "_occurrences", occurrences),
-        patch.object(checkpoint, "checkpoint_records", records),
+        patch.object(checkpoint, "checkpoint_records", cells_written_last),
     ):
         yield
 
@@ -491,12 +503,10 @@ def caps_by_what_is_in_memory() -> Iterator[None]:
     Cells are written in the order in which they opened, which hides it; so here it is reversed.
     """
     real = SlotCells.restore
-    real_records = changelog.checkpoint_records
 
     def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, *rest))
-        cells = sum(len(part.rows) for part in snapshot.checkpoint)
-        return iter([*reversed(found[:cells]), *found[cells:]])
+        cells, others = cells_and_rest(snapshot, generation, *rest)
+        return iter([*reversed(cells), *others])
 
     def restore(self: SlotCells, values: Any, change: int, position: int, rules: Any) -> None:
         real(self, values, change, sys.maxsize, rules)
@@ -526,19 +536,13 @@ def refused_places_past_the_position() -> Iterator[None]:
 
     Cells are written before what was refused, which hides it; so here they are written after.
     """
-    real_records = changelog.checkpoint_records
 
     def facts_at(facts: Any, first: Any, position: int) -> Any:
         return list(facts)
 
-    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, *rest))
-        cells = sum(len(part.rows) for part in snapshot.checkpoint)
-        return iter([*found[cells:-1], *found[:cells], found[-1]])
-
     with (
         patch.object(recovery, "facts_at", facts_at),
-        patch.object(checkpoint, "checkpoint_records", records),
+        patch.object(checkpoint, "checkpoint_records", cells_written_last),
     ):
         yield
 
@@ -668,7 +672,7 @@ def members_past_the_position() -> Iterator[None]:
 
     Cells are written before members, which hides it; so here they are written after.
     """
-    real, real_records = members.recovered, changelog.checkpoint_records
+    real = members.recovered
 
     def recovered(parts: Any, position: int, *rest: Any) -> Members:
         parts = list(parts)
@@ -676,14 +680,9 @@ def members_past_the_position() -> Iterator[None]:
         found._table = real(parts, 1 << 60, *rest)._table
         return found
 
-    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, *rest))
-        cells = sum(len(part.rows) for part in snapshot.checkpoint)
-        return iter([*found[cells:-1], *found[:cells], found[-1]])
-
     with (
         patch.object(members, "recovered", recovered),
-        patch.object(checkpoint, "checkpoint_records", records),
+        patch.object(checkpoint, "checkpoint_records", cells_written_last),
     ):
         yield
 
@@ -763,7 +762,7 @@ def filters_past_the_position() -> Iterator[None]:
 
     Cells are written before filters, which hides it; so here they are written after.
     """
-    real, real_records = filters.recovered_filter, changelog.checkpoint_records
+    real = filters.recovered_filter
 
     def recovered(name: Any, filled: int, parts: Any) -> Any:
         parts = list(parts)
@@ -774,14 +773,9 @@ def filters_past_the_position() -> Iterator[None]:
             found.filter = ahead[-1].filter
         return found
 
-    def records(snapshot: Any, generation: int, *rest: Any) -> Iterator[Any]:
-        found = list(real_records(snapshot, generation, *rest))
-        cells = sum(len(part.rows) for part in snapshot.checkpoint)
-        return iter([*found[cells:-1], *found[:cells], found[-1]])
-
     with (
         patch.object(recovery, "recovered_filter", recovered),
-        patch.object(checkpoint, "checkpoint_records", records),
+        patch.object(checkpoint, "checkpoint_records", cells_written_last),
     ):
         yield
 
