@@ -18,8 +18,8 @@ from schemas.rules import GRAIN_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.reads.lifetimes import Border
     from pipeline.reads.reads import FlushedShard, Reads
+    from pipeline.reads.settled import Border, Settled
     from pipeline.reads.sketched import Estimated
     from pipeline.reads.taking import Values
     from pipeline.rules import CountingRules
@@ -170,12 +170,13 @@ def count_many(
     rollup_interval_ms: int,
     *,
     ground: Ground | None = None,
+    settled: Settled | None = None,
 ) -> dict[str, CountAnswer]:
     """The answers in a mode, or in `exact` where rolled-up windows cannot give them.
 
     `live` is exact: whoever wants it has asked the owners to flush before. `ground` may have been
-    read before. A few queries answer all counters. Blocks; raises TryAgainError when ClickHouse is
-    away.
+    read before, and what is `settled`, too. A few queries answer all counters. Blocks; raises
+    TryAgainError when ClickHouse is away.
     """
     ground = ground or read_ground(reads)
     strict = _strict_answers(reads, [one for one in counters if ground.is_strict(one)], scope)
@@ -202,6 +203,7 @@ def count_many(
             region=scope.region,
             everywhere=spills,
             adjusted=ground.has_adjustments,
+            settled=settled,
         )
     else:
         sums = read_sums(

@@ -4,15 +4,22 @@
 The views take the greater of rolled up and not, grain by grain, which is right at every moment, and
 is long for ClickHouse to plan. Here it is known beforehand where the border is: days
 that are final are whole in `cells_1d`, and later ones have all their minutes, since nothing is
-dropped before it is final. So each cell is read from one table alone.
+dropped before it is final. So each cell is read from one table alone, and what is final can be
+remembered: then only the minutes since are read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pipeline.reads.settled import (
+    NOTHING,
+    Border,
+    Owner,
+    SettledMonth,
+    months_of,
+)
 from pipeline.reads.sums import Sums
 from pipeline.reads.taking import total
 
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pipeline.reads.reads import Reads
+    from pipeline.reads.settled import Months, Settled
     from pipeline.reads.taking import Values
 
 _BORDER = (
@@ -32,18 +40,20 @@ _BORDER = (
 )
 
 _WHERE = "build = {build:UInt32} AND counter IN {counters:Array(String)}"
-_KEY = "counter, toString(region) AS region, toString(replica) AS replica, shard"
-_VALUES = "p::Int128 AS p, n::Int128 AS n, duplicates::Int128 AS duplicates"
-_ROLLED_UP, _SUMMED = 1, 2
-_NO_OFFSET = "-1::Int64 AS through"
+_OWNER = "counter, toString(region) AS region, toString(replica) AS replica, shard"
+_VALUES = "sum(p::Int128), sum(n::Int128), sum(duplicates::Int128)"
 
-_CELLS = (
-    f"SELECT {_ROLLED_UP} AS part, {_KEY}, slot_month AS month, {_VALUES}, {_NO_OFFSET} "
-    f"FROM tally.cells_life FINAL WHERE {_WHERE} UNION ALL "
-    f"SELECT {_SUMMED}, {_KEY}, toStartOfMonth(slot_day), {_VALUES}, {_NO_OFFSET} "
-    f"FROM tally.cells_1d FINAL WHERE {_WHERE} AND slot_day < {{border:Date}} UNION ALL "
-    f"SELECT {_SUMMED}, {_KEY}, toStartOfMonth(toDate(slot)), {_VALUES}, through "
-    f"FROM tally.cells_1m FINAL WHERE {_WHERE} AND slot >= toDateTime({{border:Date}}, 'UTC')"
+_SETTLED = (
+    f"SELECT 1 AS is_life, {_OWNER}, slot_month AS month, {_VALUES} FROM tally.cells_life FINAL "
+    f"WHERE {_WHERE} GROUP BY counter, region, replica, shard, month UNION ALL "
+    f"SELECT 0 AS is_life, {_OWNER}, toStartOfMonth(slot_day) AS month, {_VALUES} "
+    f"FROM tally.cells_1d FINAL WHERE {_WHERE} AND slot_day < {{border:Date}} "
+    "GROUP BY counter, region, replica, shard, month"
+)
+_MINUTES = (
+    f"SELECT {_OWNER}, toStartOfMonth(slot) AS month, {_VALUES}, max(through) "
+    f"FROM tally.cells_1m FINAL WHERE {_WHERE} AND slot >= toDateTime({{border:Date}}, 'UTC') "
+    "GROUP BY counter, region, replica, shard, month"
 )
 _ADJUSTMENTS = (
     "SELECT counter, toString(region), toString(grain), toUnixTimestamp(window), `by`, shard, "
@@ -53,14 +63,6 @@ _ADJUSTMENTS = (
 
 
 _EPOCH = date(1970, 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Border:
-    """Days before `day` of this build are rolled up for good."""
-
-    build: int
-    day: date
 
 
 def read_border(reads: Reads, shards: int) -> Border | None:
@@ -94,60 +96,68 @@ def read_lifetimes(
     region: str | None = None,
     everywhere: Collection[str] = (),
     adjusted: bool = True,
+    settled: Settled | None = None,
 ) -> dict[tuple[Any, ...], Sums]:
     """As `read_sums` of all time, with the last offsets. Blocks; raises TryAgainError.
 
     Adjustments are looked for only if there are any, which `adjusted` says. `replicas` are those
-    that count each shard now: offsets of a log that was lost say nothing of the one after it.
+    that count each shard now: offsets of a log that was lost say nothing of the one after it. What
+    is `settled` is not read again.
     """
-    parameters: dict[str, Any] = {
-        "build": border.build,
-        "border": border.day,
-        "counters": list(counters),
-    }
-    where = ""
-    if region is not None:
-        where = "WHERE region = {region:String} OR counter IN {everywhere:Array(String)} "
-        parameters |= {"region": region, "everywhere": list(everywhere)}
-    rows = reads.rows(
-        "SELECT counter, region, replica, shard, month, sum(p), sum(n), sum(duplicates), "
-        f"max(through) FROM ({_CELLS}) {where}"
-        "GROUP BY part, counter, region, replica, shard, month",
-        parameters,
-    )
+    known = {"build": border.build, "counters": list(counters)}
     found = {(counter,): Sums(latest={}) for counter in counters}
-    _add_cells(found, rows, replicas)
+    months = _read_settled(reads, border, counters, settled)
+    recent: dict[str, dict[Owner, Values]] = {counter: {} for counter in counters}
+    for counter, *owner, p, n, duplicates, through in reads.rows(
+        _MINUTES, {**known, "border": border.day}
+    ):
+        at = Owner(*owner)
+        recent[counter][at] = (int(p), int(n), int(duplicates))
+        is_asked_for = region is None or at.region == region or counter in everywhere
+        if is_asked_for and at.replica == replicas.get(at.shard):
+            _reach(found[counter,], at.shard, int(through))
+    for counter in counters:
+        owners = {*months[counter], *recent[counter]}
+        if region is not None and counter not in everywhere:
+            owners = {owner for owner in owners if owner.region == region}
+        if owners:
+            sums = (_month(months[counter], recent[counter], owner) for owner in owners)
+            found[counter,].life = total(sums)
     if not adjusted:
         return found
-    known = {name: parameters[name] for name in ("build", "counters")}
     for counter, at_region, grain, at_s, by, shard, offset in reads.rows(_ADJUSTMENTS, known):
         if region is None or at_region == region or counter in everywhere:
-            sums = found[counter,]
-            sums.adjusted.add(grain or None, int(at_s) * 1000, int(by), 1)
-            _reach(sums, int(shard), int(offset))
+            own = found[counter,]
+            own.adjusted.add(grain or None, int(at_s) * 1000, int(by), 1)
+            _reach(own, int(shard), int(offset))
     return found
 
 
-def _add_cells(
-    found: dict[tuple[Any, ...], Sums],
-    rows: Sequence[Sequence[Any]],
-    replicas: Mapping[int, str],
-) -> None:
-    """Of each month the greater of its lifetime total and what its days add up to."""
-    months: dict[tuple[Any, ...], Values] = {}
-    for *key, p, n, duplicates, through in rows:
-        known = months.get(tuple(key), (0, 0, 0))
-        months[tuple(key)] = (
-            max(known[0], int(p)),
-            max(known[1], int(n)),
-            max(known[2], int(duplicates)),
-        )
-        counter, _, replica, shard, _ = key
-        if replica == replicas.get(shard) and through >= 0:
-            _reach(found[counter,], int(shard), int(through))
-    for (counter, *_), values in months.items():
-        sums = found[counter,]
-        sums.life = total([sums.life or (0, 0, 0), values])
+def _read_settled(
+    reads: Reads, border: Border, counters: Sequence[str], settled: Settled | None
+) -> dict[str, Months]:
+    """Of all counters; what is not remembered is read, and then is."""
+    known = {} if settled is None else settled.known(border, counters)
+    missing = [counter for counter in counters if counter not in known]
+    if not missing:
+        return known
+    asked_s = reads.monotonic_s()
+    parameters = {"build": border.build, "border": border.day, "counters": missing}
+    rows = (
+        (bool(is_life), counter, Owner(*owner), (int(p), int(n), int(duplicates)))
+        for is_life, counter, *owner, p, n, duplicates in reads.rows(_SETTLED, parameters)
+    )
+    found = months_of(missing, rows)
+    if settled is not None:
+        settled.keep(border, asked_s, found)
+    return {**known, **found}
+
+
+def _month(months: Months, recent: Mapping[Owner, Values], owner: Owner) -> Values:
+    """The greater of its lifetime total and what its days and minutes add up to."""
+    life, days = months.get(owner, SettledMonth())
+    p, n, duplicates = map(max, life, total([days, recent.get(owner, NOTHING)]))
+    return p, n, duplicates
 
 
 def _reach(sums: Sums, shard: int, offset: int) -> None:

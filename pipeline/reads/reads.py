@@ -56,6 +56,10 @@ class Reads:
         """The moment that answers are as of, by this machine's clock."""
         return self._clock.now_ms()
 
+    def monotonic_s(self) -> float:
+        """For how old something is."""
+        return self._clock.monotonic_s()
+
     def rows(
         self, query: str, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[Sequence[Any]]:

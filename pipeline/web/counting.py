@@ -16,6 +16,7 @@ from pipeline.reads.counts import Scope, count_many
 from pipeline.reads.flush_requests import as_live
 from pipeline.reads.last_places import last_places, united
 from pipeline.reads.receipts import told
+from pipeline.reads.settled import Settled
 from pipeline.web.batches import Batches
 from pipeline.web.cache import Cache
 from pipeline.web.flushed import covers
@@ -110,6 +111,7 @@ class Counting:
         self._cache_age_s = cache_age_s
         self._rollup_interval_ms = round(rollup_interval_s * 1000)
         self._takes_rolled_up = cache_age_s >= rollup_interval_s
+        self._settled = Settled(clock)
         self._exact = Batches(self._load_exact)
         filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
         self.cache: Cache[Asked, Counted] = Cache(
@@ -261,6 +263,7 @@ class Counting:
                 mode=mode,
                 rollup_interval_ms=self._rollup_interval_ms,
                 ground=look.ground,
+                settled=self._settled,
             )
             answers, latest = await self._asking.ask(question)
             for counter, answer in answers.items():
@@ -278,10 +281,13 @@ def _count_and_place(
     mode: Mode,
     rollup_interval_ms: int,
     ground: Ground,
+    settled: Settled,
 ) -> tuple[dict[str, CountAnswer], dict[str, Places]]:
     """The answers, and beyond which places none of them holds anything. Blocks."""
     scope = Scope(region=region)
-    answers = count_many(reads, counters, scope, mode, rollup_interval_ms, ground=ground)
+    answers = count_many(
+        reads, counters, scope, mode, rollup_interval_ms, ground=ground, settled=settled
+    )
     latest = {
         counter: Places(answer.latest)
         for counter, answer in answers.items()

@@ -11,6 +11,7 @@ from clickhouse_connect.driver import Client
 from pipeline.clock import SystemClock
 from pipeline.reads.lifetimes import read_border, read_lifetimes
 from pipeline.reads.reads import Reads
+from pipeline.reads.settled import Settled
 from pipeline.rollup.rollup import Rollup
 from pipeline.rollup.steps import Rolled
 from schemas.families import Families
@@ -70,6 +71,7 @@ class Site:
     client: Client
     build: int = 1
     truth: Truth = field(default_factory=Truth)
+    settled: Settled = field(default_factory=lambda: Settled(SystemClock()))
 
     def flush(self, cells: Iterable[tuple[Cell, int, int]], duplicates: int = 0) -> None:
         """Insert absolute values as one block, as a worker's flush does."""
@@ -145,7 +147,11 @@ class Site:
             return None
         counters = [str(name) for (name,) in self.rows("SELECT counter FROM tally.totals")]
         found = read_lifetimes(
-            reads, border, counters, replicas={one.shard: one.replica for one in positions}
+            reads,
+            border,
+            counters,
+            replicas={one.shard: one.replica for one in positions},
+            settled=self.settled,
         )
         return {
             counter: life[0] - life[1] for (counter,), sums in found.items() if (life := sums.life)
