@@ -59,7 +59,7 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
             "`tally accept-log` goes on with what is there",
         )
     start, records = shard.position, fetch.records
-    decoded = decode(records)
+    decoded = fetch.decoded or decode(records)
     control = [one for one in decoded.control if one.offset >= start]
     rules, bad_rules = _rules(control)
     adjustments, bad_adjustments = placed_adjustments(control, records, shard.log_ms)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import faust
@@ -32,6 +32,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
+from pipeline.decode import decode
 from pipeline.errors import TryAgainError
 from pipeline.record_batches import keep_bytes_of_fetches, records_of
 from pipeline.shard import BatchMark
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from faust.types import AppT, EventT, Message
     from faust.types.transports import ConsumerT
 
+    from pipeline.decode import Decoded
+
 SCHEME = "tally-bulk"
 """The scheme of a broker URL that asks for this transport."""
 
@@ -54,6 +57,9 @@ FETCH_WAIT_MS = 100
 """The broker answers when it has so many bytes, or after so long with what it has: counting a fetch
 costs about the same for one record as for hundreds, and a trickle would come one by one."""
 
+AHEAD_BYTES = 8 << 20
+"""About so much is decoded while as much is counted."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
@@ -62,7 +68,8 @@ class Fetch:
     The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
     range without a record hold none (compacted away, aborted, or markers of transactions). So one
     fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
-    `size_bytes` is what came over the wire for it.
+    `size_bytes` is what came over the wire for it. `decoded` is what the records hold, where that
+    was read ahead.
     """
 
     start: int
@@ -71,6 +78,7 @@ class Fetch:
     first_batch: BatchMark | None = None
     last_batch: BatchMark | None = None
     size_bytes: int = 0
+    decoded: Decoded | None = None
 
 
 def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
@@ -200,6 +208,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         if fetcher._subscriptions.reassignment_in_progress:
             return {}
         drained: dict[TP, Fetch] = {}
+        drained_bytes = 0
         # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
         # would be lost while its partition's position has moved on, so none is taken until then.
         recovering = self.app.rebalancing
@@ -219,7 +228,13 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
             if type(result) is not FetchResult:
                 result.check_raise()
             if (fetch := drain(result, tp)) is not None:
-                drained[tp] = fetch
+                is_counted = tp.topic not in changelogs
+                # Here, in the consumer's thread, it goes on while another fetch is counted.
+                decoded = decode(fetch.records) if is_counted else None
+                drained[tp] = replace(fetch, decoded=decoded)
+                drained_bytes += fetch.size_bytes
+            if drained_bytes >= AHEAD_BYTES:
+                break
         return drained
 
     async def seek_to_committed(self) -> Mapping[TP, int]:

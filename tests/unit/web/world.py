@@ -11,6 +11,7 @@ from pipeline.producer.receipts import Places
 from pipeline.reads.as_of import as_of
 from pipeline.reads.counts import CountAnswer, Ground, Scope
 from pipeline.reads.reads import FlushedShard, Reads
+from pipeline.reads.settled import Settled
 from pipeline.web import counting
 from pipeline.web.asking import Asking
 from tests.kit.clocks import ManualClock
@@ -108,6 +109,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         rollup_interval_ms: int,
         *,
         ground: Ground,
+        settled: Settled,
     ) -> dict[str, CountAnswer]:
         return made.count_many(counters, mode, ground.positions)
 
