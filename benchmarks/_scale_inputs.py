@@ -89,6 +89,7 @@ class AssumedInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hour_days: Assumed
     day_days: Assumed
     reads_per_increment: Assumed
+    strict_share: Assumed
     broker_cores: Assumed
     broker_network: Assumed
     broker_replicas: Assumed

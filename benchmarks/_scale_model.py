@@ -4,15 +4,20 @@ steps in words. Nothing here was run at these sizes: it is arithmetic."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, e
 from typing import TYPE_CHECKING
 
 from benchmarks._scale_cells import Load
+from schemas.rules import Sketch
+from sketches.frequency import ROWS
 
 if TYPE_CHECKING:
     from benchmarks._scale_inputs import Inputs, Sending
 
 PARTITIONS_MIN = 8
+BUCKETS = ROWS * ceil(e / Sketch().error)
+"""Rows that a sketch has at most for a shard, region and minute, whatever number of counters."""
+
 SHARD_RATE_MAX = 10_000.0
 """The default of TALLY_SHARD_RATE_MAX."""
 
@@ -42,6 +47,7 @@ class Need:
     rate: float
     sending: Sending
     counters: int
+    regions: int
     log_bytes: float
     records: float
     partitions: int
@@ -64,6 +70,16 @@ class Need:
     @property
     def tiers(self) -> tuple[Tier, ...]:
         return self.workers, self.brokers, self.clickhouse, self.web
+
+    @property
+    def shard_cells_second(self) -> float:
+        """Cells that one shard touches in one region within a second."""
+        return self.cells_second / self.partitions / self.regions
+
+    @property
+    def shard_cells_minute(self) -> float:
+        """Cells that one shard opens in all regions in a minute."""
+        return self.cells_minute / self.partitions
 
     @property
     def cores(self) -> float:
@@ -127,6 +143,7 @@ def need(inputs: Inputs, rate: float, sending: Sending) -> Need:
         rate=rate,
         sending=sending,
         counters=load.counters,
+        regions=load.regions,
         log_bytes=log_bytes,
         records=records,
         partitions=partitions,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from benchmarks._pages import table
 from benchmarks._scale_inputs import SENDINGS
-from benchmarks._scale_model import need
+from benchmarks._scale_model import BUCKETS, need
 from benchmarks._scale_steps import steps
+from schemas.rules import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +21,7 @@ BEGIN = "<!-- scale: written by python -m benchmarks.scale --write -->"
 END = "<!-- end of scale -->"
 RATES = tuple(10.0**power for power in range(3, 9))
 EXAMPLE_RATE = 1e6
+CELLS_MAX = Family().cells_max
 
 TITLES: dict[Sending, str] = {
     "json": "JSON, one record for each increment, with members",
@@ -42,6 +45,10 @@ def section(inputs: Inputs) -> str:
             prices_table(needs),
         ]
     parts += [
+        "### Cells or sketches",
+        _sketches(inputs),
+        "### Strict beside eventual",
+        _strict(inputs),
         "### Measured inputs",
         _measured_table(inputs),
         "### Assumed inputs",
@@ -122,6 +129,56 @@ def prices_table(needs: Sequence[Need]) -> str:
             for one in needs
         ),
     )
+
+
+def sketches_table(needs: Iterable[Need]) -> str:
+    """What a shard has of cells, beside the rows that a sketch would have instead."""
+    return table(
+        (
+            "increments/s",
+            "sent as",
+            "shards",
+            "cells of a shard, region and second",
+            "of a shard, region and minute",
+            "of a shard and minute",
+        ),
+        (
+            (
+                power(one.rate),
+                one.sending,
+                f"{one.partitions:,}",
+                figure(one.shard_cells_second),
+                figure(one.shard_cells_minute / one.regions),
+                figure(one.shard_cells_minute),
+            )
+            for one in needs
+        ),
+    )
+
+
+def _sketches(inputs: Inputs) -> str:
+    rates = [rate for rate in RATES if rate >= EXAMPLE_RATE]
+    needs = [need(inputs, rate, sending) for sending in SENDINGS for rate in rates]
+    return f"""\
+A sketched family has at most {BUCKETS:,} rows for a shard, region and minute with the default
+error, and all of them change every second where much is counted. So sketches write less than cells
+where the first figure is above {BUCKETS:,}, and keep less where the second is. The third is bounded
+by the family's `cells_max`, {CELLS_MAX:,} by default: what is beyond is sketched by itself, so add
+partitions or raise it where that is not wanted.
+
+{sketches_table(needs)}"""
+
+
+def _strict(inputs: Inputs) -> str:
+    share, pair = inputs.assumed.strict_share.value, inputs.measured.strict.value
+    planned = inputs.assumed.utilisation.value
+    decided = [(rate, rate * share) for rate in RATES]
+    rows = ((power(rate), figure(n), f"{ceil(n / pair / planned):,}") for rate, n in decided)
+    return f"""\
+If {share:g} of the increments need a decision (`strict_share`), each pair of a worker and a web
+process taking {pair:,.0f}/s (`strict`) at {planned:g}:
+
+{table(("increments/s", "decisions/s", "pairs"), rows)}"""
 
 
 def power(rate: float) -> str:
