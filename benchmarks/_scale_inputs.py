@@ -62,7 +62,8 @@ class MeasuredInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flush_cells: Measured
     flush_members: Measured
     flush_fixed: Measured
-    flush_worker: Measured
+    flush_worker_cells: Measured
+    flush_worker_members: Measured
     rollup: Measured
     cell_bytes_1m: Measured
     cell_bytes_1h: Measured
@@ -131,8 +132,16 @@ class Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def flush_s(self, sending: Sending) -> float:
         """ClickHouse's processor seconds for a million cells flushed; what is combined has no
         members."""
-        with_members = sending != "combined"
-        return (self.measured.flush_members if with_members else self.measured.flush_cells).value
+        return self._by_members("flush", sending)
+
+    def flush_worker_s(self, sending: Sending) -> float:
+        """A worker's own processor seconds for a million cells flushed."""
+        return self._by_members("flush_worker", sending)
+
+    def _by_members(self, name: str, sending: Sending) -> float:
+        kind = "cells" if sending == "combined" else "members"
+        found: Measured = getattr(self.measured, f"{name}_{kind}")
+        return found.value
 
     def _of(self, name: str, sending: Sending) -> float:
         found: Measured = getattr(self.measured, f"{name}_{sending}")

@@ -107,7 +107,7 @@ def need(inputs: Inputs, rate: float, sending: Sending) -> Need:
     live_cells = cells_minute * given.live_slots.value
 
     worker_busy = rate / MILLION * inputs.worker_cpu_s(sending)
-    worker_busy += cells_second / MILLION * seen.flush_worker.value
+    worker_busy += cells_second / MILLION * inputs.flush_worker_s(sending)
     workers = ceil(worker_busy * seen.skew.value / planned)
     partitions = max(PARTITIONS_MIN, _power_of_two(2 * workers))
 

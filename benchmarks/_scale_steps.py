@@ -20,7 +20,7 @@ STEPS = (
     {cells_flush:,.0f} cells in each flush of {flush_interval:g} s, {cells_minute:,.0f} in each
     minute.""",
     """**Workers.** {millions:g} million/s x {worker_s:g} CPU s (`worker_*`) + {cells_millions:.3f}
-    million cells/s x {flush_worker:g} (`flush_worker`) = {worker_busy:.2f} cores busy;
+    million cells/s x {flush_worker_s:g} (`flush_worker_*`) = {worker_busy:.2f} cores busy;
     x {skew:g} (`skew`) / {utilisation:g} (`utilisation`) = {workers} workers of one core.""",
     """**Partitions.** The power of two that is at least twice the workers, and at least 8:
     {partitions:,}.""",
@@ -35,8 +35,8 @@ STEPS = (
     read: {broker_busy:.2f} cores busy; / {utilisation:g} = {broker_planned:.1f} cores. Of that (by
     {broker_cores:g} cores), of the network, of the partitions on a broker and of the copies,
     whatever needs most: {brokers} brokers.""",
-    """**Flushes.** {cells_millions:.3f} million cells/s x {flush_s:g} CPU s (`flush_members`;
-    `flush_cells` without members) + {flushes:g} flushes/s x {flush_fixed:g} ms (`flush_fixed`) =
+    """**Flushes.** {cells_millions:.3f} million cells/s x {flush_s:g} CPU s (`flush_members`,
+    or `flush_cells` without members) + {flushes:g} flushes/s x {flush_fixed:g} ms (`flush_fixed`) =
     {flush_busy:.2f} cores busy.""",
     """**Rollups.** {new_millions:.3f} million new cells/s x {rollup:g} s (`rollup`) x
     {rollup_passes:g} passes = {rollup_busy:.2f} cores busy.""",
@@ -112,6 +112,7 @@ def _numbers(inputs: Inputs, one: Need) -> dict[str, float]:
         "broker_busy": one.broker_busy,
         "broker_planned": one.broker_busy / planned,
         "brokers": one.brokers.machines,
+        "flush_worker_s": inputs.flush_worker_s(one.sending),
         "flush_s": inputs.flush_s(one.sending),
         "flushes": one.flushes,
         "flush_busy": one.clickhouse_flush_busy,

@@ -74,7 +74,7 @@ def _panel(
         y, kind = down(share), "axis" if share * max(sizes) <= 1 else "grid"
         lines.append(f'<path class="{kind}" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         if round(math.log2(share)) % 2 == 0:
-            lines.append(_text(_LEFT - 8, y + 4.5, f"{share:.3g}", "end"))
+            lines.append(_text(_LEFT - 8, y + 4.5, f"{share * 100:.3g}%", "end"))
             lines.append(_text(_WIDTH - _RIGHT + 8, y + 4.5, f"{1 / share:g}", "start"))
     lines += [_text(across(size), top + _PANEL + 17, str(size), "middle") for size in sizes]
     ways = {

@@ -21,6 +21,8 @@ NEVER_SPLIT = 1e12
 def inputs_with(**values: float) -> Inputs:
     """Those of the file, but for some."""
     inputs = load_inputs()
+    names = {*inputs.measured.__struct_fields__, *inputs.assumed.__struct_fields__}
+    assert values.keys() <= names
     parts = {}
     for kind in ("measured", "assumed"):
         part = getattr(inputs, kind)
@@ -72,7 +74,7 @@ def test_brokers_cost_by_record_and_by_byte() -> None:
 
 def test_workers_partitions_and_brokers_by_hand() -> None:
     inputs = inputs_with(
-        worker_json=3.9, flush_worker=1e-9, skew=1.5, utilisation=0.5,
+        worker_json=3.9, flush_worker_members=1e-9, skew=1.5, utilisation=0.5,
         broker_produce_100=1.0, broker_produce_1000=1.0, broker_consume_100=0.5,
         broker_consume_1000=0.5, replication=3, broker_cores=4, broker_network=1e9,
         broker_replicas=1e9, log_bytes_json=100, log_days=1,
@@ -97,7 +99,7 @@ def test_workers_partitions_and_brokers_by_hand() -> None:
 def test_brokers_are_as_many_as_the_scarcest_needs(limit: dict[str, float], brokers: int) -> None:
     roomy = {"broker_cores": 1e9, "broker_network": 1e9, "broker_replicas": 1e9}
     inputs = inputs_with(
-        worker_json=10.0, flush_worker=1e-9, skew=1.0, utilisation=0.5, replication=3,
+        worker_json=10.0, flush_worker_members=1e-9, skew=1.0, utilisation=0.5, replication=3,
         log_bytes_json=100, **(roomy | limit),
     )  # fmt: skip
     found = need(inputs, 1e7, "json")
@@ -106,7 +108,7 @@ def test_brokers_are_as_many_as_the_scarcest_needs(limit: dict[str, float], brok
 
 def test_clickhouse_by_hand() -> None:
     inputs = inputs_with(
-        worker_combined=0.99, flush_worker=1e-9, skew=1.0, utilisation=0.5, flush_cells=5.0,
+        worker_combined=0.99, flush_worker_cells=1e-9, skew=1.0, utilisation=0.5, flush_cells=5.0,
         flush_fixed=100.0, rollup=6.0, rollup_passes=2, clickhouse_copies=2, clickhouse_cores=16,
         clickhouse_flushes=1e9, counters_per_rate=10, exponent=1.0, regions=1,
     )  # fmt: skip
