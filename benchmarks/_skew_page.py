@@ -38,9 +38,9 @@ Simulated with the program's own hash, planner, reports and plan, and the assign
 {skew.COUNTERS:,} counters by Zipf's law and one more that has {skew.VIRAL_SHARE:.0%} of all rows
 from one second to the next, {plan.PRODUCERS} producers, {plan.SECONDS} simulated seconds. A worker
 bears {worker_rate:,.0f} rows/s (JSON, by [`worker_json`](#measured-inputs)); a counter is split
-above {thresholds.rate_max:,.0f} rows/s a shard, the default. The last split came {slowest_s} s after the
-viral counter at the latest, when the producers' next reports were there; that producers then follow
-within a second or two is measured in [sharding](sharding.md#a-viral-counter), not here.
+above {thresholds.rate_max:,.0f} rows/s a shard, the default. The last split came {slowest_s} s
+after the viral counter at the latest, when the producers' next reports were there; that producers
+then follow within a second or two is measured in [sharding](sharding.md#a-viral-counter), not here.
 
 `busiest` is the busiest partition's share of all rows, with every counter whole and with the plan.
 `workers` is how many bear a load that would need `even` of them if partitions were alike, a
