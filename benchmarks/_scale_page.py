@@ -96,7 +96,7 @@ def machines_table(needs: Iterable[Need]) -> str:
 
 
 def prices_table(needs: Sequence[Need]) -> str:
-    """What each tier costs, and what a million increments cost in the end."""
+    """What each tier costs, and what a thousand million increments cost in the end."""
     heads = (
         "increments/s",
         "cores",

@@ -43,7 +43,7 @@ STEPS = (
     """**ClickHouse.** ({flush_busy:.2f} + {rollup_busy:.2f}) / {utilisation:g} =
     {clickhouse_planned:.1f} cores, x {clickhouse_copies:g} copies = {clickhouse_all:.1f}. A node
     has {clickhouse_cores:g} cores and takes {clickhouse_flushes:g} flushes/s; whichever needs more
-    nodes, before copies: {clusters} (see "clusters" below).""",
+    nodes, before copies: {clusters} (see Clusters above).""",
     """**Its disk.** Cells of a minute x 1,440 x {minute_days:g} days x {cell_bytes_1m:g} bytes, of
     an hour x 24 x {hour_days:g} and of a day x {day_days:g} x {cell_bytes_1h:g} bytes, all
     x {clickhouse_copies:g} copies = {clickhouse_tib:.2f} TiB.""",

@@ -36,6 +36,8 @@ def main() -> None:
     given = options.parse_args()
     if given.rate is not None and not 1 <= given.rate <= RATE_MAX:
         options.error(f"--rate is from 1 to {RATE_MAX:,.0f} increments a second")
+    if given.write and given.inputs != INPUTS:
+        options.error(f"--write makes the page of {INPUTS.name} alone: leave --inputs out")
     try:
         inputs = load_inputs(given.inputs)
     except InputsError as error:
