@@ -164,11 +164,11 @@ class Arena:
         return sums
 
     def _spent(self, workers: list[Process]) -> tuple[float, float, float]:
-        by_workers = sum(_cpu_s(worker.pid) for worker in workers)
-        return by_workers, _cpu_s(self.log.pid), _cpu_s(self.door[1])
+        by_workers = sum(cpu_s(worker.pid) for worker in workers)
+        return by_workers, cpu_s(self.log.pid), cpu_s(self.door[1])
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
