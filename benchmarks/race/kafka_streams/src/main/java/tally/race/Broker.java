@@ -44,7 +44,11 @@ final class Broker implements AutoCloseable {
     boolean isShared() throws ExecutionException, InterruptedException {
         ConsumerGroupDescription group;
         try {
-            group = admin.describeConsumerGroups(List.of(settings.name())).all().get().get(settings.name());
+            group =
+                    admin.describeConsumerGroups(List.of(settings.name()))
+                            .describedGroups()
+                            .get(settings.name())
+                            .get();
         } catch (ExecutionException error) {
             if (error.getCause() instanceof GroupIdNotFoundException) {
                 return false;

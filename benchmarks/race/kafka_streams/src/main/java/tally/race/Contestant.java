@@ -41,11 +41,16 @@ public final class Contestant {
     }
 
     public static void main(String[] arguments) {
+        Settings settings;
         try {
-            new Contestant(Settings.fromEnvironment()).run();
+            settings = Settings.fromEnvironment();
         } catch (IllegalArgumentException error) {
             System.err.println(error.getMessage());
             System.exit(2);
+            return;
+        }
+        try {
+            new Contestant(settings).run();
         } catch (Exception error) {
             error.printStackTrace();
             System.exit(1);
@@ -68,7 +73,9 @@ public final class Contestant {
                 await("all events are processed", () -> progress.events() >= settings.events());
                 await("all is committed", () -> broker.committed(ends));
                 write(streams, progress.secondsUntil(System.nanoTime()));
-                streams.close(CloseOptions.timeout(SILENCE).withGroupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
+                streams.close(
+                        CloseOptions.timeout(SILENCE)
+                                .withGroupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
             }
             broker.forget();
         }
@@ -101,7 +108,7 @@ public final class Contestant {
                         StoreQueryParameters.fromNameAndType(
                                 CountProcessor.STORE, QueryableStoreTypes.<String, Long>windowStore()));
         // The first event starts the clock, so it is in nobody's time.
-        Result.write(settings.result(), progress.events() - 1, seconds, counts);
+        Result.write(settings.result(), progress.events() - 1, seconds, progress.beganS(), counts);
     }
 
     private interface Condition {
@@ -122,7 +129,7 @@ public final class Contestant {
             }
             if (System.nanoTime() > deadlineNs) {
                 throw new TimeoutException(
-                        "nothing happened for " + SILENCE.toSeconds() + " s, but not: " + what);
+                        "waited " + SILENCE.toSeconds() + " s in vain: " + what);
             }
             Thread.sleep(POLL_MS);
         }

@@ -9,10 +9,9 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * Sums per counter and minute in a window store.
  *
- * <p>The Processor API instead of {@code groupBy(...).windowedBy(...)}: the events have no key, so
- * the DSL would first write each of them to a repartition topic and read it back. Each counter's
- * events are on one partition already, so its sum is whole where it is read, and Kafka Streams is
- * spared half of its work.
+ * <p>The Processor API instead of {@code groupByKey().windowedBy(...).aggregate(...)}, which took
+ * about a sixth more of the processors for the same counts. Each counter's events are on one
+ * partition, so its sum is whole where it is read, and no repartition topic is needed.
  */
 final class CountProcessor extends ContextualProcessor<byte[], Event, Void, Void> {
     static final String STORE = "counts";

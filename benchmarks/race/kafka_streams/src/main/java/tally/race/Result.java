@@ -18,7 +18,11 @@ final class Result {
 
     /** Writes it whole or not at all. Throws IOException when it cannot. */
     static void write(
-            Path path, long events, double seconds, ReadOnlyWindowStore<String, Long> counts)
+            Path path,
+            long events,
+            double seconds,
+            double beganS,
+            ReadOnlyWindowStore<String, Long> counts)
             throws IOException {
         Path unfinished = path.resolveSibling(path.getFileName() + ".part");
         try (JsonGenerator json =
@@ -27,6 +31,7 @@ final class Result {
             json.writeStartObject();
             json.writeNumberField("events", events);
             json.writeNumberField("seconds", seconds);
+            json.writeNumberField("began_s", beganS);
             json.writeObjectFieldStart("counts");
             while (all.hasNext()) {
                 KeyValue<Windowed<String>, Long> one = all.next();
