@@ -4,8 +4,8 @@ Run by the race as `python -m benchmarks.race.clickhouse_alone kafka|memory`. `k
 confluent-kafka consumer, whose time counts; `memory` has the events in memory before its clock
 starts, so it measures ClickHouse and nothing else. Settings, and why:
 
-- inserts of 100,000 rows, each one block and one part: the manual's advice is ten to a hundred
-  thousand, and twice as many were no quicker;
+- inserts of 100,000 rows, each one block and one part: the most of the ten to a hundred
+  thousand that the manual advises;
 - a Null table before the view, so that events themselves are not stored, and no column for the
   region, which nobody asks for here: the parser reads past it;
 - an insert's data lies in a file: of the ways into chDB, `send_insert` tells nobody of rows that

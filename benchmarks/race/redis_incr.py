@@ -3,10 +3,10 @@
 Run by the race as `python -m benchmarks.race.redis_incr`. It starts redis-server itself, and ends
 it. Settings, and why:
 
-- a Unix socket, which Redis's manual finds quicker than loopback;
+- a Unix socket, which Redis's manual on benchmarks puts ahead of loopback;
 - no snapshots and no append-only file: nothing goes to disk, and a restart loses all counts;
-- pipelines of 10,000 commands, written as one piece of protocol to a plain socket, which costs less
-  than a client library; answers are read when the next batch is parsed, so that both processes
+- pipelines of 10,000 commands, written as one piece of protocol to a plain socket, with no client
+  library between; answers are read when the next batch is parsed, so that both processes
   work at once.
 
 The clock stops when Redis has answered the last command. Every answer must be a number.
