@@ -7,10 +7,10 @@ INSTALLED := .venv/.installed
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types prove bench kafka lock clean
+.PHONY: help install demo test check lint types prove bench kafka kafka-streams lock clean
 
 help: ## Show what each target does
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Install Tally and its pinned dependencies into .venv
 
@@ -51,6 +51,10 @@ bench: install ## Measure the parts beside what people would use instead
 kafka: install ## Fetch a real Apache Kafka for the tests (needs Java 17 and Maven)
 	@$(BIN)/python -m tests.kit.kafka fetch
 
+kafka-streams: ## Build Kafka Streams as a contestant of the race (needs Java 17 and Maven)
+	@command -v mvn >/dev/null || { echo "mvn not found: install Maven and Java 17"; exit 1; }
+	mvn -q -f benchmarks/race/kafka_streams package
+
 lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
 	@$(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/pip install --disable-pip-version-check --quiet -e '.[dev]'
@@ -59,4 +63,4 @@ lock: ## Pin the newest versions that pyproject.toml allows into requirements.lo
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 
 clean: ## Remove what make made, but not your data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist benchmarks/race/kafka_streams/target
