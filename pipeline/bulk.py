@@ -62,7 +62,7 @@ class Fetch:
     The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
     range without a record hold none (compacted away, aborted, or markers of transactions). So one
     fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
-    `size_bytes` is what came over the wire for it.
+    `size_bytes` is what came over the wire for it. `is_newest` tells that the broker had no more.
     """
 
     start: int
@@ -71,6 +71,7 @@ class Fetch:
     first_batch: BatchMark | None = None
     last_batch: BatchMark | None = None
     size_bytes: int = 0
+    is_newest: bool = False
 
 
 def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
@@ -84,6 +85,7 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             fetch.records.cut(at, len(fetch.records)),
             last_batch=fetch.last_batch,
             size_bytes=fetch.size_bytes,
+            is_newest=fetch.is_newest,
         ),
     )
 
@@ -134,7 +136,18 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         first_batch,
         last_batch,
         batches.size_in_bytes(),
+        _is_newest(result, tp, next_offset),
     )
+
+
+def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:
+    """Whether the broker had nothing after that when it answered last.
+
+    Of open transactions nothing can be had, so the last stable offset is the end, where told.
+    """
+    state = result._assignment.state_value(tp)
+    stable, end = state.lso, state.highwater
+    return bool(next_offset >= (end if stable is None or stable < 0 else stable))
 
 
 def _is_aborted(batch: Any, pending: Any) -> bool:

@@ -131,7 +131,7 @@ class Pulse:
         if self._pace.failures:
             await asyncio.sleep(self._pace.pause_s)
         else:
-            await self._room.until_wanted(self._pace.pause_s)
+            await self._room.until_wanted(self._pace.pause_s, self._pace.newest_after_s)
 
     async def _write(self, *, checkpoint: bool) -> None:
         await (self._checkpointer.checkpoint() if checkpoint else self._checkpointer.flush())
