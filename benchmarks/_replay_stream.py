@@ -53,7 +53,8 @@ class Message(NamedTuple):
 class Stream:
     """So many increments, evenly over so many minutes, given in batches of one producer each.
 
-    `rows` counts what the log gets: combined increments are one row.
+    Counters go by Zipf's law, unless they `are_alike`. `rows` counts what the log gets: combined
+    increments are one row.
     """
 
     increments: int
@@ -63,6 +64,7 @@ class Stream:
     start_ms: int
     members: bool
     counters: int = COUNTERS
+    are_alike: bool = False
     rows: int = 0
 
     def __post_init__(self) -> None:
@@ -121,7 +123,11 @@ class Stream:
     def _table(self, numbers: Int64Column) -> tuple[pa.Table, Int64Column]:
         size, rng = len(numbers), self._rng
         family = rng.choice(len(FAMILIES), size, p=list(FAMILIES.values()))
-        counter = family * self.counters + (rng.zipf(ZIPF, size) - 1) % self.counters
+        if self.are_alike:
+            which = rng.integers(0, self.counters, size)
+        else:
+            which = (rng.zipf(ZIPF, size) - 1) % self.counters
+        counter = family * self.counters + which
         region = rng.choice(len(REGIONS), size, p=list(REGIONS.values()))
         delta = np.where((family == 0) & (rng.random(size) < REMOVALS), -1, 1)
         at_ms = self.start_ms + numbers * (self.minutes * WINDOW_MS) // self.increments
