@@ -78,10 +78,10 @@ def measured(rows: Sequence[Row], cell_bytes: float, broker: str) -> str:
     """The same as Markdown."""
     parts = [
         f"""\
-On {os.cpu_count()} cores, broker: {broker}. `worker`, `ClickHouse`, `broker` and `all` are processors'
-seconds per million events; `x first` and `x before` compare `all` with the first row and with the row
-before. `cells` are those of one minute each that the whole log has. `memory` is the greatest resident
-size of all workers together, `load` the machine's load average at the end of the run.
+On {os.cpu_count()} cores, broker: {broker}. `worker`, `ClickHouse`, `broker` and `all` are
+processors' seconds per million events; `x first` and `x before` compare `all` with the first row
+and with the row before. `cells` are those of one minute each that the whole log has. `memory` is
+the greatest resident size of all workers together, `load` the machine's load average at the end.
 
 ![What an event costs over events, counters, workers and partitions](growth.svg)"""
     ]
