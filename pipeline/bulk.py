@@ -146,8 +146,9 @@ def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:
     Of open transactions nothing can be had, so the last stable offset is the end, where told.
     """
     state = result._assignment.state_value(tp)
-    stable, end = state.lso, state.highwater
-    return bool(next_offset >= (end if stable is None or stable < 0 else stable))
+    is_told = state.lso is not None and state.lso >= 0
+    end: int | None = state.lso if is_told else state.highwater
+    return end is not None and next_offset >= end
 
 
 def _is_aborted(batch: Any, pending: Any) -> bool:

@@ -5,6 +5,7 @@ import pytest
 from pipeline.reads.health import CHECKPOINT_AGE_MS_MAX
 from pipeline.writes.pace import (
     BACKOFF_S_MAX,
+    CATCHING_UP_S,
     CHECKPOINT_S_MAX,
     CHECKPOINTS_APART,
     PAUSE_S_MAX,
@@ -124,3 +125,27 @@ def test_a_server_that_came_back_is_noticed_soon_whatever_the_flush_interval(
     pace = Pace(clock, 600, 600)
     fail(pace, clock, 1)
     assert pace.pause_s == BACKOFF_S_MAX
+
+
+def test_who_keeps_up_writes_sooner_than_who_catches_up(clock: ManualClock) -> None:
+    pace = Pace(clock, 0.25, CHECKPOINT_S)
+    assert (pace.newest_after_s, pace.pause_s) == (0.25, CATCHING_UP_S)
+    write(pace, clock, 0.1)
+    assert (pace.newest_after_s, pace.pause_s) == (0.25, CATCHING_UP_S)
+    write(pace, clock, 0.5)
+    assert (pace.newest_after_s, pace.pause_s) == (0.5, CATCHING_UP_S)
+    write(pace, clock, 3)
+    assert (pace.newest_after_s, pace.pause_s) == (3, 3)
+
+
+def test_a_long_checkpoint_does_not_keep_the_newest_waiting(clock: ManualClock) -> None:
+    pace = Pace(clock, 0.25, CHECKPOINT_S)
+    write(pace, clock, 0.5)
+    write(pace, clock, 4, checkpoint=True)
+    assert (pace.newest_after_s, pace.pause_s) == (0.5, 4)
+
+
+def test_a_longer_flush_interval_is_kept_by_all(clock: ManualClock) -> None:
+    pace = Pace(clock, 30, 30)
+    write(pace, clock, 0.1)
+    assert (pace.newest_after_s, pace.pause_s) == (30, 30)
