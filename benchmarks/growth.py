@@ -5,7 +5,8 @@ Run: python -m benchmarks.growth [--only AXIS] [--form JSON|frames] [--events N]
 
 Each size is a log of its own, on servers of their own, counted by `tally worker` and compared with
 the truth cell by cell. The README beside this file says what is measured. `--write` writes
-docs/benchmarks/growth.json, growth.md and growth.svg.
+docs/benchmarks/growth.json, growth.md and growth.svg; what `--only` and `--form` leave out stays
+there as it was.
 """
 
 from __future__ import annotations
@@ -20,14 +21,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
 from benchmarks import _growth_page as page
-from benchmarks._growth_case import Case, Form, measure
+from benchmarks._growth_case import Case, Form, Row, measure
 from benchmarks._growth_plot import plot
 from benchmarks._kit import WrongAnswerError, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from benchmarks._growth_case import Row
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 LARGE = 10_000_000
@@ -83,10 +82,32 @@ def bytes_per_cell(cells: int) -> float:
 
 
 def write(rows: Sequence[Row], cell_bytes: float, broker: str) -> None:
-    """The page, the plot and the figures."""
-    (DOCS / "growth.svg").write_text(plot(rows))
+    """The page, the plot and the figures. Tables that were not measured now stay as they were."""
+    path = DOCS / "growth.json"
+    all_rows = merged(_rows_of(path), rows)
+    write_json(path, "growth", document(all_rows, cell_bytes, broker))
+    (DOCS / "growth.svg").write_text(plot(all_rows))
     path = DOCS / "growth.md"
-    path.write_text(page.written(path.read_text(), page.measured(rows, cell_bytes, broker)))
+    path.write_text(page.written(path.read_text(), page.measured(all_rows, cell_bytes, broker)))
+
+
+def merged(before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+    """The rows of now, with those of tables that are not among them; in the order of tables."""
+    measured = page.tables(now)
+    kept = [row for row in before if (row.axis, row.form) not in measured]
+    order = [(axis, form) for axis in SIZES for form in get_args(Form)]
+    return sorted([*kept, *now], key=lambda row: order.index((row.axis, row.form)))
+
+
+def document(rows: Sequence[Row], cell_bytes: float, broker: str) -> dict[str, Any]:
+    """The figures for a machine to read."""
+    return {"broker": broker, "bytes_per_cell": cell_bytes, "rows": [asdict(row) for row in rows]}
+
+
+def _rows_of(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    return [Row(**row) for row in json.loads(path.read_text())["rows"]]
 
 
 def main() -> None:
@@ -115,11 +136,9 @@ def main() -> None:
     broker = "Apache Kafka" if given.kafka else "the embedded log"
     print(page.as_text(rows))
     print(f"\nmemory of a live cell, of {CELLS:,}: {cell_bytes:.0f} bytes")
-    figures = {"broker": broker, "bytes_per_cell": cell_bytes, "rows": [asdict(r) for r in rows]}
     if given.write:
         write(rows, cell_bytes, broker)
-        write_json(DOCS / "growth.json", "growth", figures)
-    write_json(given.json, "growth", figures)
+    write_json(given.json, "growth", document(rows, cell_bytes, broker))
 
 
 if __name__ == "__main__":
