@@ -66,7 +66,8 @@ def run(chosen: Sequence[Case], *, real_kafka: bool) -> list[Row]:
             rows.append(row)
             print(
                 f"{case.axis}, {case.form}: {case.size:,}: {row.events_per_s:,.0f} events/s, "
-                f"{row.all_s:.2f} s per million, load average {row.load_average:.1f}",
+                f"{row.all_s:.2f} s per million (worker {row.worker_s:.2f}, ClickHouse "
+                f"{row.clickhouse_s:.2f}, broker {row.broker_s:.2f}), load {row.load_average:.1f}",
                 file=sys.stderr,
                 flush=True,
             )
