@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FETCH = "fetch: network"
+FETCH = "network: sockets, fetches"
 PARSE = "fetch: record batches to records"
 DECODE = "decode: records to columns"
 COUNT = "count: columns to cells"
@@ -48,6 +48,8 @@ STAGE_OF_MODULE = {
     "aiokafka.producer": CHANGELOG,
     "aiokafka.record": PARSE,
     "asyncio": LOOP,
+    "asyncio.selector_events": FETCH,
+    "asyncio.streams": FETCH,
     "faust": LOOP,
     "mode": LOOP,
     "selectors": LOOP,
@@ -65,7 +67,7 @@ STAGE_OF_MODULE = {
     "pipeline.changelog_writer": CHANGELOG,
     "pipeline.checkpoint": CHANGELOG,
     "pipeline.clickhouse": CALLER,
-    "pipeline.columnar": DECODE,
+    "pipeline.columnar": COUNT,
     "pipeline.control": LEADER,
     "pipeline.counter_numbers": COUNT,
     "pipeline.dead_letters": DECODE,

@@ -38,6 +38,9 @@ SIZES: dict[str, tuple[int, ...]] = {
     "workers": (1, 2, 4),
     "partitions": (1, 4, 16, 64),
 }
+FORMS: dict[str, tuple[Form, ...]] = {"events": ("JSON", "frames"), "counters": ("JSON", "frames")}
+"""Of the other axes JSON alone, unless another form is asked for."""
+
 WORKERS_TIMES = 3
 """So many times the events where workers are many: the first begins without the others."""
 
@@ -126,7 +129,7 @@ def main() -> None:
     chosen = [
         case
         for axis in given.only or SIZES
-        for form in given.form or get_args(Form)
+        for form in given.form or FORMS.get(axis, ("JSON",))
         for case in cases(axis, form, given.events, quick=given.quick)
     ]
     try:
