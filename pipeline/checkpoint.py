@@ -220,7 +220,8 @@ class Checkpointer:
     """Flushes and checkpoints the shards of one worker. Its caller calls one method at a time.
 
     Methods raise TryAgainError when a server is away, and OperatorError when one refuses; what was
-    not confirmed stays dirty, so calling again later loses nothing.
+    not confirmed stays dirty, so calling again later loses nothing. `flushed_s` is the monotonic
+    time at which the sink had confirmed all of the last flush.
     """
 
     def __init__(self, sink: Sink, changelog: Changelog, commit: Commit, clock: Clock) -> None:
@@ -230,6 +231,7 @@ class Checkpointer:
         self._changelog = changelog
         self._commit = commit
         self._clock = clock
+        self.flushed_s = clock.monotonic_s()
 
     async def begin(self, shard: Shard, writer: int, generation: int) -> bool:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
@@ -303,8 +305,11 @@ class Checkpointer:
         ]
 
     async def _flush(self, moments: list[_Moment]) -> None:
-        if not moments:
-            return
+        if moments:
+            await self._write(moments)
+        self.flushed_s = self._clock.monotonic_s()
+
+    async def _write(self, moments: list[_Moment]) -> None:
         snapshots = [moment.snapshot for moment in moments]
         unflushed = sum(snapshot.unflushed for snapshot in snapshots)
         reach("flush-cells", unflushed)

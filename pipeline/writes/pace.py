@@ -36,8 +36,8 @@ class Pace:
     """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`,
     or only `newest_after_s` if the newest of the log is counted.
 
-    `took_s` is how long the last one took that succeeded. A checkpoint stretches the pause of those
-    who catch up alone: most of it is no work for ClickHouse, and next to none for who counts.
+    `took_s` is how long the last one took that succeeded. The newest waits from when ClickHouse had
+    confirmed, and by what it needed alone: what a checkpoint does then is no work for ClickHouse.
     """
 
     def __init__(self, clock: Clock, flush_interval_s: float, checkpoint_interval_s: float) -> None:
@@ -73,17 +73,17 @@ class Pace:
         """A write begins now."""
         self._began_s = self._clock.monotonic_s()
 
-    def succeed(self, *, checkpoint: bool) -> None:
-        """The write that began last is confirmed."""
+    def succeed(self, *, flushed_s: float, checkpoint: bool) -> None:
+        """The write that began last is confirmed; by ClickHouse it was at that monotonic time."""
         now_s = self._flushed_s = self._clock.monotonic_s()
         took_s = self.took_s = now_s - self._began_s
         self.failures = 0
         self._backoff_s = self._flush_interval_s
-        stretched_s = max(self._flush_interval_s, min(took_s, PAUSE_S_MAX))
-        self.pause_s = max(stretched_s, CATCHING_UP_S)
-        if not checkpoint:
-            self.newest_after_s = stretched_s
-        else:
+        self.pause_s = max(self._flush_interval_s, CATCHING_UP_S, min(took_s, PAUSE_S_MAX))
+        flush_s = min(flushed_s - self._began_s, PAUSE_S_MAX)
+        apart_s = max(self._flush_interval_s, flush_s)
+        self.newest_after_s = max(0.0, flushed_s + apart_s - now_s)
+        if checkpoint:
             self._soon = False
             self._checkpointed_s = now_s
             stretched_s = min(took_s * CHECKPOINTS_APART, CHECKPOINT_S_MAX)

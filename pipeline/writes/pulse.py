@@ -108,7 +108,7 @@ class Pulse:
             self._deadline = None
         if self._pace.failures:
             log.warning("writing goes on after %d failures", self._pace.failures)
-        self._pace.succeed(checkpoint=checkpoint)
+        self._pace.succeed(flushed_s=self._checkpointer.flushed_s, checkpoint=checkpoint)
         self._meter.observe(metric.WRITE_SECONDS(write=kind), self._pace.took_s)
         owned = self._checkpointer.owned.values()
         self._meter.set(metric.LIVE_CELLS(), sum(one.shard.live_cells() for one in owned))
