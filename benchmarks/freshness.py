@@ -1,7 +1,7 @@
 """How long it takes until an event's count is visible in ClickHouse, at half load.
 
-Run: python -m benchmarks.freshness [--events N] [--seconds S] [--share X] [--form json|frames]
-     [--flush-interval-s S] [--rounds N] [--json FILE]
+Run: python -m benchmarks.freshness [--events N] [--seconds S] [--share X] [--rate R]
+     [--form json|frames] [--flush-interval-s S] [--rounds N] [--json FILE]
 
 First a worker's throughput is measured on a filled log. Then, on servers of their own, a producer
 sends events at a share of it, while single events with a counter of their own are sent beside it
@@ -155,11 +155,9 @@ COLUMNS = {
 }
 
 
-def print_table(found: list[Figures], share: float) -> None:
+def print_table(found: list[Figures], load: str) -> None:
     """One line per run."""
-    print(
-        f"\nfrom the producer's call to the count in ClickHouse, at {share:.0%} of the throughput"
-    )
+    print(f"\nfrom the producer's call to the count in ClickHouse, at {load}")
     print(f"  {'':<8}" + "".join(f"{name:>11}" for name in COLUMNS))
     for one in found:
         figures = (format(getattr(one, name), form) for name, form in COLUMNS.values())
@@ -183,13 +181,14 @@ def main() -> None:
             for form in chosen.form or FORMS:
                 folder = Path(name) / f"{form}-{number}"
                 rate = chosen.rate
-                per_s = rate / chosen.share if rate else 0.0
+                per_s = 0.0
                 if not rate:
                     per_s = measured_throughput(folder.with_suffix(".full"), chosen.events, form)
                     rate = chosen.share * per_s
                 figures = run_live(folder, form, rate, chosen.seconds, settings)
                 found.append(Figures(**{**asdict(figures), "throughput_per_s": per_s}))
-    print_table(found, chosen.share)
+    load = "the given rate" if chosen.rate else f"{chosen.share:.0%} of the throughput"
+    print_table(found, load)
     write_json(chosen.json, "freshness", {"share": chosen.share, "runs": [*map(asdict, found)]})
 
 
