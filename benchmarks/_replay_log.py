@@ -22,7 +22,7 @@ from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from benchmarks._replay_stream import Message
@@ -53,9 +53,25 @@ def replay_logs(
 
     Workers append rules and heartbeats to the first; the other is for those who cannot read them.
     """
+    names = ("ours", "peers")
+    with filled_logs(folder, names, messages, partitions, frames=frames, real=real) as (one, other):
+        yield one, other
+
+
+@contextmanager
+def filled_logs(
+    folder: Path,
+    names: Sequence[str],
+    messages: Iterable[Message],
+    partitions: int,
+    *,
+    frames: bool,
+    real: bool,
+) -> Iterator[list[Log]]:
+    """A broker of each name, in a folder of its own, whose log holds the messages."""
     with ExitStack() as stack:
         brokers: list[EmbeddedLog | RealKafka] = []
-        for name in ("ours", "peers"):
+        for name in names:
             broker = CompiledKafka(folder / name) if real else EmbeddedLog(folder / name)
             stack.callback(broker.kill)
             broker.start()
@@ -69,8 +85,7 @@ def replay_logs(
                 sender.send(message)
         for sender in senders:
             sender.finish()
-        ours, peers = (Log(one.bootstrap, one.pid, ends, size) for one in brokers)
-        yield ours, peers
+        yield [Log(one.bootstrap, one.pid, ends, size) for one in brokers]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks._counting import decode_and_absorb
 from benchmarks._kit import WrongAnswerError, write_json
 from benchmarks._replay_log import clickhouse
-from benchmarks.replay import cpu_s
+from benchmarks._tally_run import cpu_s
 from pipeline.checkpoint import Position
 from pipeline.shard import Shard
 from pipeline.writes.sink import ClickHouseSink

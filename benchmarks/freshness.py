@@ -1,11 +1,11 @@
 """How long it takes until an event's count is visible in ClickHouse, at half load.
 
-Run: python -m benchmarks.freshness [--events N] [--seconds S] [--share X] [--rounds N]
-     [--json FILE]
+Run: python -m benchmarks.freshness [--events N] [--seconds S] [--share X] [--rate R]
+     [--form json|frames] [--flush-interval-s S] [--rounds N] [--json FILE]
 
-First a worker's throughput is measured as in benchmarks.worker. Then, on servers of their own, a
-producer sends events at a share of it, while single events with a counter of their own are sent
-beside it and looked for in the views. The README beside this file says what the columns are.
+First a worker's throughput is measured on a filled log. Then, on servers of their own, a producer
+sends events at a share of it, while single events with a counter of their own are sent beside it
+and looked for in the views. The README beside this file says what the columns are.
 """
 
 from __future__ import annotations
@@ -15,48 +15,37 @@ import os
 import statistics
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import clickhouse_connect
-from confluent_kafka import Producer
 
-from benchmarks import worker as throughput
-from benchmarks._events import by_partition, make_events, truth
-from benchmarks._frames import as_frames
-from benchmarks._kit import WrongAnswerError, parser, write_json
-from benchmarks._servers import TOPIC, clickhouse, filled_log
+from benchmarks._growth_case import Case, measure
+from benchmarks._kit import parser, write_json
+from benchmarks._probes import LAST_TIMEOUT_S, SETTLE_S, Probes
+from benchmarks._replay_log import clickhouse
+from benchmarks._tally_run import Site, spent
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 
 if TYPE_CHECKING:
-    from clickhouse_connect.driver import Client
+    from collections.abc import Mapping
 
 PARTITIONS = 4
-PROBE_EVERY_S = 0.2
-LOOK_EVERY_S = 0.05
-SETTLE_S = 5.0
-"""What is sent in the beginning is not measured: files and caches are touched there first."""
-
-LAST_TIMEOUT_S = 60
-# Of minutes and slots that are new, so that looking stays as cheap as it was at the start.
-SEEN = (
-    "SELECT counter, toInt64(sum(count)) FROM tally.counts_1m "
-    "WHERE counter >= 'probe:' AND counter < 'probe;' AND window >= now() - INTERVAL 3 MINUTE "
-    "GROUP BY counter"
-)
+FORMS = ("json", "frames")
 HEARTBEATS = (
     "SELECT count(), quantileExact(0.5)(freshness_ms), quantileExact(0.99)(freshness_ms) "
     "FROM tally.freshness WHERE at >= fromUnixTimestamp64Milli({since_ms:Int64})"
 )
+PARTS = "SELECT count() FROM system.parts WHERE database = 'tally' AND active"
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run found; times in milliseconds."""
+    """What one run found; times in milliseconds, processors' seconds per million events sent."""
 
     form: str
     throughput_per_s: float
@@ -68,116 +57,68 @@ class Figures:
     heartbeats: int
     heartbeat_p50_ms: float
     heartbeat_p99_ms: float
+    worker_s: float
+    clickhouse_s: float
+    parts: int
     load_average: float
 
 
-def measured_throughput(folder: Path, events: int, *, frames: bool) -> float:
+def measured_throughput(folder: Path, events: int, form: str) -> float:
     """Events per second of one worker that reads a filled log."""
-    folder.mkdir()
-    start_ms = int(time.time() * 1000) - throughput.EVENTS_AGE_MS
-    parts = by_partition(make_events(events, start_ms), PARTITIONS)
-    values = [
-        as_frames(part, throughput.EVENTS_PER_FRAME) if frames else [e.as_json() for e in part]
-        for part in parts
-    ]
-    with ExitStack() as stack:
-        log = stack.enter_context(filled_log(folder / "log", values, frames=frames))
-        url = stack.enter_context(clickhouse(folder))
-        arena = throughput.Arena(folder, parts, url, flush_interval_s=1.0)
-        arena.expected_cells = truth(event for part in parts for event in part)
-        throughput.run_tally(arena, log).check("warm-up")
-        outcome = throughput.run_tally(arena, log)
-        outcome.check("tally worker")
-    return outcome.units / outcome.seconds
+    case = Case("events", "frames" if form == "frames" else "JSON", events, partitions=PARTITIONS)
+    return measure(case, folder).events_per_s
 
 
-class Probes:
-    """Single events, sent one after another, and when each was first seen."""
-
-    def __init__(self, kafka: str, client: Client) -> None:
-        self._producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "log_level": 0})
-        self._client = client
-        self._sent_s: dict[str, float] = {}
-        self.took_s: dict[str, float] = {}
-
-    def send(self) -> None:
-        """One more. The clock runs from the call of the producer on."""
-        counter = f"probe:{len(self._sent_s)}"
-        self._sent_s[counter] = time.monotonic()
-        value = json.dumps({"counter": counter}).encode()
-        self._producer.produce(TOPIC, value, key=counter.encode())
-        self._producer.poll(0)
-
-    def look(self) -> bool:
-        """Note what is visible by now; True when nothing is missing. A doubled count is wrong."""
-        for counter, count in self._client.query(SEEN).result_rows:
-            if count != 1:
-                raise WrongAnswerError(f"{counter} is {count} instead of 1")
-            self.took_s.setdefault(counter, time.monotonic() - self._sent_s[counter])
-        return len(self.took_s) == len(self._sent_s)
-
-    def run(self, seconds: float) -> None:
-        """Send and look, for so long."""
-        began_s = next_s = time.monotonic()
-        while (now_s := time.monotonic()) < began_s + seconds:
-            if now_s >= next_s:
-                self.send()
-                next_s += PROBE_EVERY_S
-            self.look()
-            time.sleep(LOOK_EVERY_S)
-        wait_until(self.look, "all probes are counted", timeout_s=LAST_TIMEOUT_S)
-
-    def times_ms(self) -> list[float]:
-        """Of those that were sent after the beginning had settled, in order of size."""
-        first_s = min(self._sent_s.values()) + SETTLE_S
-        return sorted(
-            1000 * took_s for name, took_s in self.took_s.items() if self._sent_s[name] >= first_s
-        )
-
-
-def run_live(folder: Path, form: str, rate: float, seconds: float) -> Figures:
-    """One worker with its own settings on fresh servers, loaded and probed."""
+def run_live(
+    folder: Path, form: str, rate: float, seconds: float, settings: Mapping[str, str]
+) -> Figures:
+    """One worker on fresh servers, loaded and probed."""
     folder.mkdir()
     log = EmbeddedLog(folder / "log")
     log.start()
     with ExitStack() as stack:
         stack.callback(log.kill)
-        url = stack.enter_context(clickhouse(folder))
+        url, pid = stack.enter_context(clickhouse(folder))
         env = {
             "TALLY_KAFKA": log.bootstrap,
             "TALLY_CLICKHOUSE": url,
             "TALLY_PARTITIONS": str(PARTITIONS),
+            **settings,
         }
         command = [sys.executable, "-m", "pipeline.cli", "worker"]
-        worker = Process(command, output_path=folder / "worker.txt", env=env)
-        with worker:
-            worker.wait_for_line(r"^worker ready", timeout_s=60)
-            load = [log.bootstrap, str(rate), str(seconds + SETTLE_S), form, str(PARTITIONS)]
-            figures = _measure(folder, load, url, seconds)
-            worker.stop(timeout_s=60)
+        worker = stack.enter_context(Process(command, output_path=folder / "worker.txt", env=env))
+        worker.wait_for_line(r"^worker ready", timeout_s=60)
+        site = Site(folder, log.bootstrap, log.pid, url, pid)
+        load = [log.bootstrap, str(rate), str(seconds + SETTLE_S), form, str(PARTITIONS)]
+        figures = _measure(site, worker, load, seconds)
+        worker.stop(timeout_s=60)
     return figures
 
 
-def _measure(folder: Path, arguments: list[str], url: str, seconds: float) -> Figures:
+def _measure(site: Site, worker: Process, arguments: list[str], seconds: float) -> Figures:
     kafka, _, _, form, _ = arguments
-    client = clickhouse_connect.get_client(dsn=url)
     command = [sys.executable, "-m", "benchmarks._load", *arguments]
-    with Process(command, output_path=folder / "load.txt") as load:
+    with (
+        closing(clickhouse_connect.get_client(dsn=site.clickhouse)) as client,
+        Process(command, output_path=site.folder / "load.txt") as load,
+    ):
         load.wait_for_line(r"^load begins$", timeout_s=60)
+        before = spent(site, [worker])
         since_ms = int((time.time() + SETTLE_S) * 1000)
         probes = Probes(kafka, client)
         probes.run(seconds + SETTLE_S)
         ended = load.wait_for_line(r"^load ended (.*)$", timeout_s=LAST_TIMEOUT_S)
-    sent = json.loads(ended.group(1))
-    total = "SELECT toInt64(sum(net)) FROM tally.totals WHERE family = 'likes'"
-    wait_until(
-        lambda: client.query(total).result_rows[0][0] == sent["net"],
-        f"the load adds up to {sent['net']}",
-        timeout_s=LAST_TIMEOUT_S,
-        poll_s=0.5,
-    )
-    [heartbeats] = client.query(HEARTBEATS, {"since_ms": since_ms}).result_rows
-    client.close()
+        sent = json.loads(ended.group(1))
+        total = "SELECT toInt64(sum(net)) FROM tally.totals WHERE family = 'likes'"
+        wait_until(
+            lambda: client.query(total).result_rows[0][0] == sent["net"],
+            f"the load adds up to {sent['net']}",
+            timeout_s=LAST_TIMEOUT_S,
+            poll_s=0.5,
+        )
+        cost = spent(site, [worker]).since(before)
+        [heartbeats] = client.query(HEARTBEATS, {"since_ms": since_ms}).result_rows
+        [[parts]] = client.query(PARTS).result_rows
     times_ms = probes.times_ms()
     return Figures(
         form=form,
@@ -190,44 +131,64 @@ def _measure(folder: Path, arguments: list[str], url: str, seconds: float) -> Fi
         heartbeats=heartbeats[0],
         heartbeat_p50_ms=heartbeats[1],
         heartbeat_p99_ms=heartbeats[2],
+        worker_s=cost.workers_s / sent["sent"] * 1e6,
+        clickhouse_s=cost.clickhouse_s / sent["sent"] * 1e6,
+        parts=parts,
         load_average=os.getloadavg()[0],
     )
 
 
-def print_table(found: list[Figures], share: float) -> None:
+COLUMNS = {
+    "worker/s": ("throughput_per_s", ",.0f"),
+    "sent/s": ("rate_per_s", ",.0f"),
+    "probes": ("probes", ""),
+    "p50 ms": ("p50_ms", ",.0f"),
+    "p99 ms": ("p99_ms", ",.0f"),
+    "max ms": ("greatest_ms", ",.0f"),
+    "heartbeats": ("heartbeats", ""),
+    "hb p50": ("heartbeat_p50_ms", ",.0f"),
+    "hb p99": ("heartbeat_p99_ms", ",.0f"),
+    "worker": ("worker_s", ".2f"),
+    "ClickHouse": ("clickhouse_s", ".2f"),
+    "parts": ("parts", ""),
+    "load avg": ("load_average", ".1f"),
+}
+
+
+def print_table(found: list[Figures], load: str) -> None:
     """One line per run."""
-    print(
-        f"\nfrom the producer's call to the count in ClickHouse, at {share:.0%} of the throughput"
-    )
-    print(
-        f"  {'':<8}{'worker/s':>12}{'sent/s':>12}{'probes':>8}{'p50 ms':>9}{'p99 ms':>9}"
-        f"{'max ms':>9}{'heartbeats':>12}{'p50 ms':>9}{'p99 ms':>9}{'load avg':>10}"
-    )
+    print(f"\nfrom the producer's call to the count in ClickHouse, at {load}")
+    print(f"  {'':<8}" + "".join(f"{name:>11}" for name in COLUMNS))
     for one in found:
-        print(
-            f"  {one.form:<8}{one.throughput_per_s:>12,.0f}{one.rate_per_s:>12,.0f}"
-            f"{one.probes:>8}{one.p50_ms:>9,.0f}{one.p99_ms:>9,.0f}{one.greatest_ms:>9,.0f}"
-            f"{one.heartbeats:>12}{one.heartbeat_p50_ms:>9,.0f}{one.heartbeat_p99_ms:>9,.0f}"
-            f"{one.load_average:>10.1f}"
-        )
+        figures = (format(getattr(one, name), form) for name, form in COLUMNS.values())
+        print(f"  {one.form:<8}" + "".join(f"{figure:>11}" for figure in figures))
 
 
 def main() -> None:
     options = parser(__doc__, events=600_000, rounds=1)
     options.add_argument("--seconds", type=float, default=60.0, help="of each run; default 60")
     options.add_argument("--share", type=float, default=0.5, help="of the throughput; default 0.5")
+    options.add_argument("--rate", type=float, help="events/s, instead of a share of what it can")
+    options.add_argument("--form", choices=FORMS, action="append", help="one form")
+    options.add_argument("--flush-interval-s", help="of the worker; default is its own")
     chosen = options.parse_args()
+    settings = {}
+    if chosen.flush_interval_s:
+        settings["TALLY_FLUSH_INTERVAL_S"] = chosen.flush_interval_s
     found: list[Figures] = []
     with TemporaryDirectory(prefix="tally-bench-") as name:
         for number in range(chosen.rounds):
-            for form in ("json", "frames"):
+            for form in chosen.form or FORMS:
                 folder = Path(name) / f"{form}-{number}"
-                per_s = measured_throughput(
-                    folder.with_suffix(".full"), chosen.events, frames=form == "frames"
-                )
-                figures = run_live(folder, form, chosen.share * per_s, chosen.seconds)
+                rate = chosen.rate
+                per_s = 0.0
+                if not rate:
+                    per_s = measured_throughput(folder.with_suffix(".full"), chosen.events, form)
+                    rate = chosen.share * per_s
+                figures = run_live(folder, form, rate, chosen.seconds, settings)
                 found.append(Figures(**{**asdict(figures), "throughput_per_s": per_s}))
-    print_table(found, chosen.share)
+    load = "the given rate" if chosen.rate else f"{chosen.share:.0%} of the throughput"
+    print_table(found, load)
     write_json(chosen.json, "freshness", {"share": chosen.share, "runs": [*map(asdict, found)]})
 
 

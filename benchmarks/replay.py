@@ -15,11 +15,9 @@ over M minutes of log time, by one of these; the README beside this file says wh
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import sys
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,8 +37,7 @@ from benchmarks._kit import (
 )
 from benchmarks._replay_log import TOPIC, clickhouse, replay_logs
 from benchmarks._replay_stream import SEED, WINDOW_MS, Stream
-from benchmarks.worker import RUN_TIMEOUT_S, cells_of, wait_for_end
-from tests.kit.processes import Process
+from benchmarks._tally_run import RUN_TIMEOUT_S, Site, cells_of, count_log, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +49,6 @@ PARTITIONS = 8
 EVENTS = 1_000_000
 MINUTES = 10
 GOALS = {"JSON": "0.5 of json.loads", "frames, many": "5,000,000 increments/s"}
-ROOT = Path(__file__).parent.parent
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,50 +100,24 @@ class Arena:
     costs: list[Cost] = field(default_factory=list)
     runs: int = 0
 
-    def start(self, arguments: list[str], env: Mapping[str, str]) -> Process:
-        """A process in the arena's folder, where Faust leaves files."""
-        self.runs += 1
-        search = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return Process(
-            [sys.executable, "-m", *arguments],
-            output_path=self.folder / f"run-{self.runs}.txt",
-            env={"PYTHONPATH": search, **env},
-            cwd=self.folder,
-        )
-
     def replay(self) -> Outcome:
         """Workers of a new build, from when all are ready until ClickHouse has the whole log."""
         build = self.builds[0] = self.builds[0] + 1
-        env = {"TALLY_KAFKA": self.log.kafka, "TALLY_CLICKHOUSE": self.door[0]}
-        env |= {"TALLY_BUILD": str(build)}
-        client = clickhouse_connect.get_client(dsn=self.door[0])
-        began_ms = time.time() * 1000
-        with ExitStack() as stack:
-            workers = [
-                stack.enter_context(self.start(["pipeline.cli", "worker"], env))
-                for _ in range(self.workers)
-            ]
-            for worker in workers:
-                worker.wait_for_line(r"^worker ready", timeout_s=60)
-            ready_ms, spent = time.time() * 1000, self._spent(workers)
-            ended_ms = wait_for_end(client, build, self.log.ends)
-            spending = zip(self._spent(workers), spent, strict=True)
-            self.costs.append(
-                Cost((ended_ms - began_ms) / 1000, *(now - before for now, before in spending))
-            )
-            for worker in workers:
-                worker.stop(timeout_s=60)
-        answer = cells_of(client, build)
-        client.close()
-        took_s = (ended_ms - ready_ms) / 1000
-        return Outcome(self.stream.increments, took_s, answer, self.truth)
+        site = Site(self.folder, self.log.kafka, self.log.pid, *self.door)
+        counted = count_log(site, self.log.ends, build, workers=self.workers)
+        self.costs.append(Cost(counted.whole_s, *counted.spent))
+        with closing(clickhouse_connect.get_client(dsn=site.clickhouse)) as client:
+            answer = cells_of(client, build)
+        increments = round(self.stream.increments * counted.records / sum(self.log.ends))
+        return Outcome(increments, counted.seconds, answer, self.truth)
 
     def consume(self, how: str) -> Outcome:
         """A peer's process until it has summed the log; it measures itself."""
         result = self.folder / f"{how}-{self.runs}.json"
         messages = sum(self.log.ends)
         arguments = ["benchmarks._replay_peers", how, self.peers_log.kafka, TOPIC, str(messages)]
-        with self.start([*arguments, str(result)], {}) as peer:
+        self.runs += 1
+        with start(self.folder, f"run-{self.runs}", [*arguments, str(result)], {}) as peer:
             peer.wait(timeout_s=RUN_TIMEOUT_S)
             if not result.exists():
                 raise RuntimeError(f"{how} ended without a result: {peer.output()[-2000:]}")
@@ -162,15 +131,6 @@ class Arena:
             name = f"{counter} {window_ms // WINDOW_MS}"
             sums[name] = sums.get(name, 0) + net
         return sums
-
-    def _spent(self, workers: list[Process]) -> tuple[float, float, float]:
-        by_workers = sum(cpu_s(worker.pid) for worker in workers)
-        return by_workers, cpu_s(self.log.pid), cpu_s(self.door[1])
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def run(name: str, folder: Path, door: tuple[str, int], chosen: Any) -> dict[str, Any]:

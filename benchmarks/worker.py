@@ -10,8 +10,6 @@ beside this file says what is measured, from when to when.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -34,23 +32,18 @@ from benchmarks._kit import (
     write_json,
 )
 from benchmarks._servers import TOPIC, FilledLog, clickhouse, filled_log
-from tests.kit.processes import Process, wait_until
+from benchmarks._tally_run import RUN_TIMEOUT_S, cells_of, start, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clickhouse_connect.driver import Client
-
     from benchmarks._events import CellName
+    from tests.kit.processes import Process
 
 PARTITIONS = 4
 EVENTS_PER_FRAME = 5_000
 EVENTS_AGE_MS = 600_000
 """How long ago the first event happened: long enough that none lies ahead of the log's time."""
-
-RUN_TIMEOUT_S = 180
-POLL_S = 0.1
-ROOT = Path(__file__).parent.parent
 
 
 @dataclass(slots=True)
@@ -73,13 +66,7 @@ class Arena:
     def start(self, arguments: list[str], env: Mapping[str, str]) -> Process:
         """A contestant's process, in the arena's folder, where Faust leaves files."""
         self.runs += 1
-        search = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return Process(
-            [sys.executable, "-m", *arguments],
-            output_path=self.folder / f"run-{self.runs}.txt",
-            env={"PYTHONPATH": search, **env},
-            cwd=self.folder,
-        )
+        return start(self.folder, f"run-{self.runs}", arguments, env)
 
     def truth_of(self, lengths: tuple[int, ...]) -> Mapping[str, int]:
         """The counts per counter and minute of so many first events of each partition."""
@@ -111,35 +98,6 @@ def run_tally(arena: Arena, log: FilledLog) -> Outcome:
     answer = cells_of(client, build)
     client.close()
     return Outcome(arena.events, (ended_ms - started_ms) / 1000, answer, arena.expected_cells)
-
-
-def wait_for_end(client: Client, build: int, ends: list[int]) -> int:
-    """When the flush that completed the build was confirmed, by the clock of this machine."""
-    query = (
-        "SELECT shard, max(flushed_through) + 1, toUnixTimestamp64Milli(max(flushed_at)) "
-        f"FROM tally.positions WHERE build = {build} GROUP BY shard ORDER BY shard"
-    )
-    found: list[tuple[int, ...]] = []
-
-    def is_complete() -> bool:
-        found[:] = [tuple(row) for row in client.query(query).result_rows]
-        # Rules and heartbeats that the worker itself appends lie beyond the ends.
-        return [min(row[1], end) for row, end in zip(found, ends, strict=False)] == ends
-
-    wait_until(is_complete, f"build {build} is complete", timeout_s=RUN_TIMEOUT_S, poll_s=POLL_S)
-    return max(row[2] for row in found)
-
-
-def cells_of(client: Client, build: int) -> dict[CellName, int]:
-    """Net counts of a build: views read the declared build alone, so this merges by itself."""
-    rows = client.query(
-        "SELECT counter, region, toUnixTimestamp(window) * 1000, sum(p) - sum(n) FROM ("
-        "SELECT counter, toString(region) AS region, window, max(p) AS p, max(n) AS n "
-        f"FROM tally.cells_1m WHERE build = {build} "
-        "GROUP BY counter, region, window, slot, replica, shard"
-        ") GROUP BY counter, region, window"
-    ).result_rows
-    return {(counter, region, window_ms): net for counter, region, window_ms, net in rows}
 
 
 def run_peer(arena: Arena, log: FilledLog, name: str, events: int) -> Outcome:

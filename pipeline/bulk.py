@@ -69,7 +69,7 @@ class Fetch:
     range without a record hold none (compacted away, aborted, or markers of transactions). So one
     fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
     `size_bytes` is what came over the wire for it. `decoded` is what the records hold, where that
-    was read ahead.
+    was read ahead. `is_newest` tells that the broker had no more.
     """
 
     start: int
@@ -78,6 +78,7 @@ class Fetch:
     first_batch: BatchMark | None = None
     last_batch: BatchMark | None = None
     size_bytes: int = 0
+    is_newest: bool = False
     decoded: Decoded | None = None
 
 
@@ -92,6 +93,7 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             fetch.records.cut(at, len(fetch.records)),
             last_batch=fetch.last_batch,
             size_bytes=fetch.size_bytes,
+            is_newest=fetch.is_newest,
         ),
     )
 
@@ -142,7 +144,19 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
         first_batch,
         last_batch,
         batches.size_in_bytes(),
+        _is_newest(result, tp, next_offset),
     )
+
+
+def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:
+    """Whether the broker had nothing after that when it answered last.
+
+    Of open transactions nothing can be had, so the last stable offset is the end, where told.
+    """
+    state = result._assignment.state_value(tp)
+    is_told = state.lso is not None and state.lso >= 0
+    end: int | None = state.lso if is_told else state.highwater
+    return end is not None and next_offset >= end
 
 
 def _is_aborted(batch: Any, pending: Any) -> bool:

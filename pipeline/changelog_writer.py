@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
@@ -87,26 +87,42 @@ class ChangelogWriter:
 
     async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None:
         """Append records to one partition of the changelog, in their order."""
+        await self.append_each([(partition, records)])
+
+    async def append_each(self, parts: Iterable[tuple[int, Iterable[ChangelogRecord]]]) -> None:
+        """Append records to partitions of the changelog, in their order within each.
+
+        While Kafka confirms those of one partition, those of the next are made.
+        """
         producer = self._started()
-        batch = producer.create_batch()
-        pending = []
+        pending: list[asyncio.Future[Any]] = []
         try:
-            await self._learn_of(producer, self._topic, partition)
-            for key, value in records:
-                if batch.append(key=key, value=value, timestamp=None) is None:
-                    pending.append(
-                        await producer.send_batch(batch, self._topic, partition=partition)
-                    )
-                    batch = producer.create_batch()
-                    batch.append(key=key, value=value, timestamp=None)
-                    self._on_progress()
-            if batch.record_count():
-                pending.append(await producer.send_batch(batch, self._topic, partition=partition))
+            for partition, records in parts:
+                await self._learn_of(producer, self._topic, partition)
+                await self._send(producer, partition, records, pending)
             for confirmed in pending:
                 await confirmed
                 self._on_progress()
         except KafkaError as error:
             raise _judged("the changelog", error) from error
+
+    async def _send(
+        self,
+        producer: AIOKafkaProducer,
+        partition: int,
+        records: Iterable[ChangelogRecord],
+        pending: list[asyncio.Future[Any]],
+    ) -> None:
+        """Send records in batches; what will be told when each is confirmed is added to pending."""
+        batch = producer.create_batch()
+        for key, value in records:
+            if batch.append(key=key, value=value, timestamp=None) is None:
+                pending.append(await producer.send_batch(batch, self._topic, partition=partition))
+                batch = producer.create_batch()
+                batch.append(key=key, value=value, timestamp=None)
+                self._on_progress()
+        if batch.record_count():
+            pending.append(await producer.send_batch(batch, self._topic, partition=partition))
 
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Append dead letters to their topic."""

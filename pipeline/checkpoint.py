@@ -104,6 +104,10 @@ class Changelog(Protocol):
 
     async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None: ...
 
+    async def append_each(self, parts: Iterable[tuple[int, Iterable[ChangelogRecord]]]) -> None:
+        """Append to several partitions, which need not wait for each other."""
+        ...
+
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None: ...
 
 
@@ -216,7 +220,8 @@ class Checkpointer:
     """Flushes and checkpoints the shards of one worker. Its caller calls one method at a time.
 
     Methods raise TryAgainError when a server is away, and OperatorError when one refuses; what was
-    not confirmed stays dirty, so calling again later loses nothing.
+    not confirmed stays dirty, so calling again later loses nothing. `flushed_s` is the monotonic
+    time at which the sink had confirmed all of the last flush.
     """
 
     def __init__(self, sink: Sink, changelog: Changelog, commit: Commit, clock: Clock) -> None:
@@ -226,6 +231,7 @@ class Checkpointer:
         self._changelog = changelog
         self._commit = commit
         self._clock = clock
+        self.flushed_s = clock.monotonic_s()
 
     async def begin(self, shard: Shard, writer: int, generation: int) -> bool:
         """Commit where a partition's counting begins, so that its offset is never unknown later."""
@@ -280,18 +286,12 @@ class Checkpointer:
         await self._sink.write_dead_letters(letters)
         reach("checkpoint-dead-letters", sum(m.snapshot.uncheckpointed for m in moments))
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
-        for moment in moved:
-            sketches = moment.owned.sketch_records(moment.snapshot)
-            members = moment.owned.member_records(moment.snapshot)
-            records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches, members)
-            await self._changelog.append(moment.owned.shard.partition, records)  # 4
-            reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
+        await self._changelog.append_each(_changes(moved))  # 4
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
         if positions and not await self._commit(positions, generation):  # 5
             return
         reach("checkpoint-committed", sum(m.snapshot.uncheckpointed for m in moments))
-        for moment in moments:
-            await self._let_go(moment)
+        await self._let_go(moments)
 
     def _snapshot(self, *, checkpoint: bool = False) -> list[_Moment]:
         return [
@@ -305,8 +305,11 @@ class Checkpointer:
         ]
 
     async def _flush(self, moments: list[_Moment]) -> None:
-        if not moments:
-            return
+        if moments:
+            await self._write(moments)
+        self.flushed_s = self._clock.monotonic_s()
+
+    async def _write(self, moments: list[_Moment]) -> None:
         snapshots = [moment.snapshot for moment in moments]
         unflushed = sum(snapshot.unflushed for snapshot in snapshots)
         reach("flush-cells", unflushed)
@@ -347,13 +350,20 @@ class Checkpointer:
             del moment.owned.heartbeats_ms[: len(moment.heartbeats_ms)]
         await self._sink.write_freshness(samples)
 
-    async def _let_go(self, moment: _Moment) -> None:
+    async def _let_go(self, moments: Sequence[_Moment]) -> None:
         """Forget what the commit made unneeded. A lost tombstone costs space, never a count."""
+        unneeded = {moment.owned.shard.partition: self._unneeded(moment) for moment in moments}
+        await self._changelog.append_each(
+            (partition, tombstones(keys)) for partition, keys in unneeded.items() if keys
+        )
+
+    def _unneeded(self, moment: _Moment) -> list[bytes]:
+        """The keys that the commit made unneeded, after its shard has let go of the rest."""
         owned, snapshot = moment.owned, moment.snapshot
         owned.checkpointed_at_ms = self._clock.now_ms()
         del owned.dead_letters[: len(moment.dead_letters)]
         if snapshot.position == owned.committed:
-            return
+            return []
         written = {
             one.slot_ms: one.checkpointed_keys() for one in owned.shard.over(snapshot.log_ms)
         }
@@ -371,7 +381,17 @@ class Checkpointer:
             ),
         ]
         owned.unneeded = [position_key(snapshot.position, owned.writer)]
-        await self._changelog.append(owned.shard.partition, tombstones(keys))
+        return keys
+
+
+def _changes(moments: Iterable[_Moment]) -> Iterator[tuple[int, Iterable[ChangelogRecord]]]:
+    """What a checkpoint writes to each partition of the changelog."""
+    for moment in moments:
+        sketches = moment.owned.sketch_records(moment.snapshot)
+        members = moment.owned.member_records(moment.snapshot)
+        records = checkpoint_records(moment.snapshot, moment.owned.writer, sketches, members)
+        yield moment.owned.shard.partition, records
+        reach("checkpoint-changelog", moment.snapshot.uncheckpointed)
 
 
 def _age_ms(sent_ms: int, now_ms: int) -> int:

@@ -82,7 +82,11 @@ class Settings(KafkaSettings, ClickHouseSettings):
         default=8, ge=1, le=4096, description="Partitions of the topics that Tally makes."
     )
     flush_interval_s: float = Field(
-        default=1.0, ge=0.01, le=3600, allow_inf_nan=False, description="Seconds between flushes."
+        default=0.5,
+        ge=0.01,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds between flushes of a worker that keeps up with the log.",
     )
     checkpoint_interval_s: float = Field(
         default=5.0,

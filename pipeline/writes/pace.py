@@ -3,6 +3,9 @@
 Pure but for the clock it is given. More to write makes a write longer, and a longer write makes the
 pause longer; so a worker under load writes larger blocks less often instead of falling behind, and
 half of the time at least is left for counting. Where room gets scarce, a pause is cut short.
+
+Who keeps up with the log writes sooner than who catches up: the newest counts are what people wait
+for, while old ones cost less when more of them are written at once.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ BACKOFF_S_MAX = 10.0
 PAUSE_S_MAX = 60.0
 """How far a long write stretches the pause after it."""
 
+CATCHING_UP_S = 1.0
+"""The pause of a worker that is behind the log, unless the flush interval is longer."""
+
 CHECKPOINTS_APART = 4
 """A checkpoint is not due before this many times its own duration."""
 
@@ -27,9 +33,11 @@ status` takes a shard's worker for stuck."""
 
 
 class Pace:
-    """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`.
+    """The timing of one worker's writes: `begin`, then `succeed` or `fail`, then wait `pause_s`,
+    or only `newest_after_s` if the newest of the log is counted.
 
-    `took_s` is how long the last one took that succeeded.
+    `took_s` is how long the last one took that succeeded. The newest waits from when ClickHouse had
+    confirmed, and by what it needed alone: what a checkpoint does then is no work for ClickHouse.
     """
 
     def __init__(self, clock: Clock, flush_interval_s: float, checkpoint_interval_s: float) -> None:
@@ -42,7 +50,8 @@ class Pace:
         self._backoff_s = flush_interval_s
         self.failures = 0
         self.took_s = 0.0
-        self.pause_s = flush_interval_s
+        self.pause_s = max(flush_interval_s, CATCHING_UP_S)
+        self.newest_after_s = flush_interval_s
 
     def checkpoint_soon(self) -> None:
         """The next write shall be a checkpoint."""
@@ -64,13 +73,16 @@ class Pace:
         """A write begins now."""
         self._began_s = self._clock.monotonic_s()
 
-    def succeed(self, *, checkpoint: bool) -> None:
-        """The write that began last is confirmed."""
+    def succeed(self, *, flushed_s: float, checkpoint: bool) -> None:
+        """The write that began last is confirmed; by ClickHouse it was at that monotonic time."""
         now_s = self._flushed_s = self._clock.monotonic_s()
         took_s = self.took_s = now_s - self._began_s
         self.failures = 0
         self._backoff_s = self._flush_interval_s
-        self.pause_s = max(self._flush_interval_s, min(took_s, PAUSE_S_MAX))
+        self.pause_s = max(self._flush_interval_s, CATCHING_UP_S, min(took_s, PAUSE_S_MAX))
+        flush_s = min(flushed_s - self._began_s, PAUSE_S_MAX)
+        apart_s = max(self._flush_interval_s, flush_s)
+        self.newest_after_s = max(0.0, flushed_s + apart_s - now_s)
         if checkpoint:
             self._soon = False
             self._checkpointed_s = now_s

@@ -108,7 +108,7 @@ class Pulse:
             self._deadline = None
         if self._pace.failures:
             log.warning("writing goes on after %d failures", self._pace.failures)
-        self._pace.succeed(checkpoint=checkpoint)
+        self._pace.succeed(flushed_s=self._checkpointer.flushed_s, checkpoint=checkpoint)
         self._meter.observe(metric.WRITE_SECONDS(write=kind), self._pace.took_s)
         owned = self._checkpointer.owned.values()
         self._meter.set(metric.LIVE_CELLS(), sum(one.shard.live_cells() for one in owned))
@@ -131,7 +131,7 @@ class Pulse:
         if self._pace.failures:
             await asyncio.sleep(self._pace.pause_s)
         else:
-            await self._room.until_wanted(self._pace.pause_s)
+            await self._room.until_wanted(self._pace.pause_s, self._pace.newest_after_s)
 
     async def _write(self, *, checkpoint: bool) -> None:
         await (self._checkpointer.checkpoint() if checkpoint else self._checkpointer.flush())

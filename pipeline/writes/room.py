@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from pipeline.metrics.definitions import worker as metric
@@ -54,6 +55,7 @@ class Room:
         self._wanted = asyncio.Event()
         self._waiting = 0
         self._hurried = False
+        self._has_newest = self._newest_is_wanted = False
         self._began_s = clock.monotonic_s() - APART_S
         self._apart_s = APART_S
 
@@ -65,13 +67,17 @@ class Room:
 
     def begin(self) -> None:
         """A write begins, which will hold all that is counted by now. Never blocks."""
-        self._hurried = False
+        self._hurried = self._has_newest = False
         self._began_s = self._clock.monotonic_s()
 
-    def take(self, rows: int) -> None:
-        """So many more increments are counted and not flushed. Never blocks."""
+    def take(self, rows: int, *, newest: bool = False) -> None:
+        """So many more increments are counted and not flushed; `newest` if the log had no more.
+
+        Never blocks.
+        """
         self.rows += rows
-        if self._is_wanted():
+        self._has_newest |= newest
+        if self._is_wanted() or (self._has_newest and self._newest_is_wanted):
             self._wanted.set()
 
     def lacks_dead_letters(self) -> bool:
@@ -110,13 +116,21 @@ class Room:
                 self.hurry()
             self._freed.notify_all()
 
-    async def until_wanted(self, timeout_s: float) -> None:
+    async def until_wanted(self, timeout_s: float, newest_after_s: float = math.inf) -> None:
         """Return as soon as half of the room is taken, or somebody waits for it, or after so long.
 
-        Whoever makes room then has the other half to count into while it is at it.
+        After `newest_after_s` the newest of the log is reason enough, once it was counted. Whoever
+        makes room then has the other half to count into while it is at it.
         """
+        self._newest_is_wanted = False
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(min(timeout_s, newest_after_s)):
+                await self._wanted.wait()
+        if self._wanted.is_set() or self._has_newest or newest_after_s >= timeout_s:
+            return
+        self._newest_is_wanted = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s - newest_after_s):
                 await self._wanted.wait()
 
     def _wake(self) -> None:

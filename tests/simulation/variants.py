@@ -133,7 +133,7 @@ def commit_before_confirm() -> Iterator[None]:
         for moment in moments:
             records = changelog.checkpoint_records(moment.snapshot, generation)
             await self._changelog.append(moment.owned.shard.partition, records)
-            await self._let_go(moment)
+            await self._let_go([moment])
 
     with patch.object(Checkpointer, "checkpoint", checkpoint_first):
         yield
@@ -158,7 +158,7 @@ def changelog_before_clickhouse() -> Iterator[None]:
             return
         await later(self, moments)
         for moment in moments:
-            await self._let_go(moment)
+            await self._let_go([moment])
         await real(self, moments)
 
     with patch.object(Checkpointer, "checkpoint", checkpoint_then_flush):
@@ -249,7 +249,7 @@ def sentence_5_tombstones_before_the_position() -> Iterator[None]:
         moved = [m for m in moments if m.snapshot.position > m.owned.committed]
         for moment in moved:
             records = list(changelog.checkpoint_records(moment.snapshot, generation))
-            await real(self, moment)
+            await real(self, [moment])
             await self._changelog.append(moment.owned.shard.partition, records)
         positions = {m.owned.shard.partition: m.snapshot.position for m in moved}
         if positions:

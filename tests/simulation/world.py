@@ -338,6 +338,10 @@ class Doors:
         batches = [listed[i : i + size] for i in range(0, len(listed), size)]
         await writing("append", *(lambda b=b: append(partition, b) for b in batches))
 
+    async def append_each(self, parts: Iterable[tuple[int, Iterable[ChangelogRecord]]]) -> None:
+        for partition, records in parts:
+            await self.append(partition, records)
+
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         list(letters)
         await writing("append dead letters")

@@ -5,6 +5,7 @@ import pytest
 from pipeline.reads.health import CHECKPOINT_AGE_MS_MAX
 from pipeline.writes.pace import (
     BACKOFF_S_MAX,
+    CATCHING_UP_S,
     CHECKPOINT_S_MAX,
     CHECKPOINTS_APART,
     PAUSE_S_MAX,
@@ -25,10 +26,15 @@ def pace(clock: ManualClock) -> Pace:
     return Pace(clock, FLUSH_S, CHECKPOINT_S)
 
 
-def write(pace: Pace, clock: ManualClock, took_s: float, *, checkpoint: bool = False) -> None:
+def write(
+    pace: Pace, clock: ManualClock, took_s: float, *, checkpoint: bool = False, after_s: float = 0
+) -> None:
+    """A write that took so long; for `after_s` of it ClickHouse had nothing to do any more."""
     pace.begin()
-    clock.advance(took_s)
-    pace.succeed(checkpoint=checkpoint)
+    clock.advance(took_s - after_s)
+    flushed_s = clock.monotonic_s()
+    clock.advance(after_s)
+    pace.succeed(flushed_s=flushed_s, checkpoint=checkpoint)
 
 
 def fail(pace: Pace, clock: ManualClock, took_s: float) -> None:
@@ -124,3 +130,35 @@ def test_a_server_that_came_back_is_noticed_soon_whatever_the_flush_interval(
     pace = Pace(clock, 600, 600)
     fail(pace, clock, 1)
     assert pace.pause_s == BACKOFF_S_MAX
+
+
+def waits_s(pace: Pace) -> tuple[float, float]:
+    """How long the newest waits, and what is older."""
+    return round(pace.newest_after_s, 6), round(pace.pause_s, 6)
+
+
+def test_who_keeps_up_writes_sooner_than_who_catches_up(clock: ManualClock) -> None:
+    pace = Pace(clock, 0.25, CHECKPOINT_S)
+    assert waits_s(pace) == (0.25, CATCHING_UP_S)
+    write(pace, clock, 0.1)
+    assert waits_s(pace) == (0.25, CATCHING_UP_S)
+    write(pace, clock, 0.5)
+    assert waits_s(pace) == (0.5, CATCHING_UP_S)
+    write(pace, clock, 3)
+    assert waits_s(pace) == (3, 3)
+
+
+def test_the_newest_waits_from_when_clickhouse_had_confirmed(clock: ManualClock) -> None:
+    pace = Pace(clock, 0.25, CHECKPOINT_S)
+    write(pace, clock, 0.3, checkpoint=True, after_s=0.125)
+    assert pace.newest_after_s == pytest.approx(0.125)
+    write(pace, clock, 0.9, checkpoint=True, after_s=0.4)
+    assert pace.newest_after_s == pytest.approx(0.1)
+    write(pace, clock, 4, checkpoint=True, after_s=3)
+    assert waits_s(pace) == (0, 4)
+
+
+def test_a_longer_flush_interval_is_kept_by_all(clock: ManualClock) -> None:
+    pace = Pace(clock, 30, 30)
+    write(pace, clock, 0.1)
+    assert waits_s(pace) == (30, 30)

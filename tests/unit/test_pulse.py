@@ -59,6 +59,10 @@ class Servers:
     async def append(self, partition: int, records: Iterable[ChangelogRecord]) -> None:
         self.diary.append(f"{len(list(records))} to changelog {partition}")
 
+    async def append_each(self, parts: Iterable[tuple[int, Iterable[ChangelogRecord]]]) -> None:
+        for partition, records in parts:
+            await self.append(partition, records)
+
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         self.letters += letters
         self.diary.append(f"{len(self.letters)} letters")

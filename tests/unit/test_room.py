@@ -215,3 +215,44 @@ async def test_after_a_long_write_as_long_is_left_for_counting(buffer: Buffer) -
     buffer.room.hurry()
     assert not await is_wanted(buffer, within_s=0.1)
     assert await is_wanted(buffer, within_s=1)
+
+
+async def test_the_newest_of_the_log_is_wanted_after_a_while_and_nothing_older(
+    buffer: Buffer,
+) -> None:
+    writer = asyncio.ensure_future(buffer.room.until_wanted(60, newest_after_s=0.01))
+    buffer.room.take(1)
+    await asyncio.sleep(0.05)
+    assert not writer.done()
+    buffer.room.take(1, newest=True)
+    await asyncio.wait_for(writer, 5)
+
+
+async def test_the_newest_waits_for_its_time(buffer: Buffer) -> None:
+    writer = asyncio.ensure_future(buffer.room.until_wanted(60, newest_after_s=30))
+    buffer.room.take(1, newest=True)
+    await settled()
+    assert not writer.done()
+    writer.cancel()
+
+
+async def test_what_a_write_holds_is_wanted_no_more_and_what_came_meanwhile_is(
+    buffer: Buffer,
+) -> None:
+    buffer.room.take(1, newest=True)
+    buffer.room.begin()
+    await buffer.room.free(1)
+    idle = asyncio.ensure_future(buffer.room.until_wanted(60, newest_after_s=0))
+    await asyncio.sleep(0.02)
+    assert not idle.done()
+    idle.cancel()
+    buffer.room.begin()
+    buffer.room.take(1, newest=True)
+    await buffer.room.free(0)
+    await asyncio.wait_for(buffer.room.until_wanted(60, newest_after_s=0), 5)
+
+
+async def test_who_pauses_no_longer_than_the_newest_would_wait_does_not_look_for_it(
+    buffer: Buffer,
+) -> None:
+    await asyncio.wait_for(buffer.room.until_wanted(0.01, newest_after_s=60), 5)

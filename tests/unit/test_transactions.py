@@ -10,7 +10,7 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from pipeline.bulk import Fetch, drain
+from pipeline.bulk import Fetch, cut_after, drain
 from pipeline.record_batches import KeptRecords
 
 ABORT, COMMIT = 0, 1
@@ -40,16 +40,26 @@ def batch(base_offset: int, producer: int, *values: bytes, marker: int | None = 
     return bytes(raw)
 
 
-async def drained(raw: bytes, aborted: list[tuple[int, int]], start: int = 0) -> Fetch:
+async def drained(
+    raw: bytes,
+    aborted: list[tuple[int, int]],
+    start: int = 0,
+    *,
+    stable: int | None = None,
+    end: int | None = None,
+) -> Fetch:
     """What is made of a response that names aborted transactions by producer and first offset.
 
+    It tells where the log's stable part and the log itself end.
     A coroutine because aiokafka makes its parts in a running loop.
     """
     tp = TopicPartition(*PLACE)
     subscriptions = SubscriptionState()
     subscriptions.assign_from_user({tp})
     assignment: Any = subscriptions.subscription.assignment
-    assignment.state_value(tp).seek(start)
+    state = assignment.state_value(tp)
+    state.seek(start)
+    state.lso, state.highwater = stable, end
     pending = PartitionRecords(
         tp,
         KeptRecords(raw),
@@ -96,3 +106,20 @@ async def test_a_fetch_from_within_an_aborted_transaction_leaves_out_the_rest_of
 
 async def test_without_aborted_transactions_everything_but_markers_is_read() -> None:
     assert (await drained(LOG, [])).records.offsets.tolist() == [0, 1, 2, 3, 4, 7]
+
+
+async def test_a_fetch_is_the_newest_if_the_broker_had_no_more() -> None:
+    assert (await drained(LOG, [], end=9)).is_newest
+    assert not (await drained(LOG, [], end=10)).is_newest
+    assert not (await drained(LOG, [])).is_newest, "who was told nothing does not know"
+
+
+async def test_behind_an_open_transaction_there_is_no_more_to_be_had() -> None:
+    assert (await drained(LOG, [], stable=9, end=20)).is_newest
+    assert not (await drained(LOG, [], stable=10, end=20)).is_newest
+    assert (await drained(LOG, [], stable=-1, end=9)).is_newest, "an old broker tells no such thing"
+
+
+async def test_what_is_cut_off_a_fetch_is_not_the_newest_but_its_rest_is() -> None:
+    before, after = cut_after(await drained(LOG, [], end=9), 3)
+    assert (before.is_newest, after.is_newest) == (False, True)

@@ -1,4 +1,4 @@
-"""A worker's writer that is stopped while its duties still write: they may try again elsewhere."""
+"""A worker's writer: several partitions at once, and a stop while its duties still write."""
 
 import asyncio
 
@@ -32,3 +32,24 @@ def test_who_writes_while_it_stops_is_told_to_try_again(broker: Broker, clients:
         return await asyncio.wait_for(asyncio.gather(*writing), PATIENCE_S)
 
     assert len(asyncio.run(stop_while_others_write())) == WRITERS
+
+
+def test_partitions_get_their_own_records_in_order_though_they_are_written_side_by_side(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = clients.topic(partitions=3)
+    large = b"x" * 100_000  # so that a partition's records are several batches
+    parts = [(p, [(b"%d" % n, large if n % 2 else None) for n in range(12)]) for p in (2, 0, 1)]
+
+    async def write() -> None:
+        writer = ChangelogWriter(KafkaAddress(broker.bootstrap), topic)
+        await writer.start()
+        try:
+            await writer.append_each(parts)
+        finally:
+            await writer.stop()
+
+    asyncio.run(write())
+    for partition, records in parts:
+        found = clients.read(topic, len(records), partition=partition)
+        assert [(message.key(), message.value()) for message in found] == records

@@ -29,7 +29,7 @@ def test_the_defaults_are_the_addresses_of_tally_up() -> None:
         "config": None,
         "build": 0,
         "partitions": 8,
-        "flush_interval_s": 1.0,
+        "flush_interval_s": 0.5,
         "checkpoint_interval_s": 5.0,
         "unflushed_rows_max": 2_000_000,
         "heartbeat_interval_s": 5.0,

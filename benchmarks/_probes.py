@@ -1,0 +1,73 @@
+"""Single events, sent one after another beside a load, and when each was first seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Producer
+
+from benchmarks._kit import WrongAnswerError
+from benchmarks._servers import TOPIC
+from tests.kit.processes import wait_until
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver import Client
+
+PROBE_EVERY_S = 0.2
+LOOK_EVERY_S = 0.05
+SETTLE_S = 5.0
+"""What is sent in the beginning is not measured: files and caches are touched there first."""
+
+LAST_TIMEOUT_S = 60
+# Of minutes and slots that are new, so that looking stays as cheap as it was at the start.
+SEEN = (
+    "SELECT counter, toInt64(sum(count)) FROM tally.counts_1m "
+    "WHERE counter >= 'probe:' AND counter < 'probe;' AND window >= now() - INTERVAL 3 MINUTE "
+    "GROUP BY counter"
+)
+
+
+class Probes:
+    """Single events, sent one after another, and when each was first seen."""
+
+    def __init__(self, kafka: str, client: Client) -> None:
+        self._producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "log_level": 0})
+        self._client = client
+        self._sent_s: dict[str, float] = {}
+        self.took_s: dict[str, float] = {}
+
+    def send(self) -> None:
+        """One more. The clock runs from the call of the producer on."""
+        counter = f"probe:{len(self._sent_s)}"
+        self._sent_s[counter] = time.monotonic()
+        value = json.dumps({"counter": counter}).encode()
+        self._producer.produce(TOPIC, value, key=counter.encode())
+        self._producer.poll(0)
+
+    def look(self) -> bool:
+        """Note what is visible by now; True when nothing is missing. A doubled count is wrong."""
+        for counter, count in self._client.query(SEEN).result_rows:
+            if count != 1:
+                raise WrongAnswerError(f"{counter} is {count} instead of 1")
+            self.took_s.setdefault(counter, time.monotonic() - self._sent_s[counter])
+        return len(self.took_s) == len(self._sent_s)
+
+    def run(self, seconds: float) -> None:
+        """Send and look, for so long."""
+        began_s = next_s = time.monotonic()
+        while (now_s := time.monotonic()) < began_s + seconds:
+            if now_s >= next_s:
+                self.send()
+                next_s += PROBE_EVERY_S
+            self.look()
+            time.sleep(LOOK_EVERY_S)
+        wait_until(self.look, "all probes are counted", timeout_s=LAST_TIMEOUT_S)
+
+    def times_ms(self) -> list[float]:
+        """Of those that were sent after the beginning had settled, in order of size."""
+        first_s = min(self._sent_s.values()) + SETTLE_S
+        return sorted(
+            1000 * took_s for name, took_s in self.took_s.items() if self._sent_s[name] >= first_s
+        )
