@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+Record = tuple[bytes | None, bytes]
+"""Key and value of a message."""
+
 TOPIC = "tally.increments"
 START_TIMEOUT_S = 60
 SEND_TIMEOUT_S = 120
@@ -42,8 +45,8 @@ def filled_log(
     log = EmbeddedLog(folder)
     log.start()
     try:
-        _create_topic(log.bootstrap, len(parts))
-        _send(log.bootstrap, parts, frames=frames)
+        records = [[(None, value) for value in part] for part in parts]
+        fill(log.bootstrap, TOPIC, records, frames=frames)
         yield FilledLog(log.bootstrap, [len(part) for part in parts])
     finally:
         log.kill()
@@ -59,14 +62,14 @@ def clickhouse(folder: Path) -> Iterator[str]:
         yield f"http://{ready.group(1)}"
 
 
-def _create_topic(kafka: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    config = {"message.timestamp.type": "LogAppendTime"}
-    admin.create_topics([NewTopic(TOPIC, partitions, 1, config=config)])[TOPIC].result(timeout=10)
+def fill(
+    kafka: str, topic: str, parts: Sequence[Sequence[Record]], *, frames: bool = False
+) -> None:
+    """Make a topic whose partition i holds the records of `parts[i]`; block until all is confirmed.
 
-
-def _send(kafka: str, parts: Sequence[Sequence[bytes]], *, frames: bool) -> None:
-    """Send in order and wait until all is confirmed; raises RuntimeError when it is not."""
+    Raises RuntimeError when something is not.
+    """
+    _create_topic(kafka, topic, len(parts))
     producer = Producer(
         {
             "bootstrap.servers": kafka,
@@ -80,9 +83,20 @@ def _send(kafka: str, parts: Sequence[Sequence[bytes]], *, frames: bool) -> None
     headers: dict[str, str | bytes | None] | None = (
         {"content-type": FRAME_CONTENT_TYPE} if frames else None
     )
-    for partition, values in enumerate(parts):
-        for value in values:
-            producer.produce(TOPIC, value, partition=partition, headers=headers)
-        # Partition by partition, the bounded queue never fills.
+    for partition, records in enumerate(parts):
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition=partition, headers=headers)
+                except BufferError:
+                    producer.poll(0.05)
+                else:
+                    break
         if producer.flush(SEND_TIMEOUT_S):
-            raise RuntimeError(f"the log did not confirm all events of partition {partition}")
+            raise RuntimeError(f"{topic}-{partition} was not confirmed within {SEND_TIMEOUT_S} s")
+
+
+def _create_topic(kafka: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    config = {"message.timestamp.type": "LogAppendTime"}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=10)
