@@ -46,6 +46,7 @@ def filled_log(
     log.start()
     try:
         records = [[(None, value) for value in part] for part in parts]
+        create_topic(log.bootstrap, TOPIC, len(parts))
         fill(log.bootstrap, TOPIC, records, frames=frames)
         yield FilledLog(log.bootstrap, [len(part) for part in parts])
     finally:
@@ -65,11 +66,10 @@ def clickhouse(folder: Path) -> Iterator[str]:
 def fill(
     kafka: str, topic: str, parts: Sequence[Sequence[Record]], *, frames: bool = False
 ) -> None:
-    """Make a topic whose partition i holds the records of `parts[i]`; block until all is confirmed.
+    """Append the records of `parts[i]` to partition i of a topic; block until all is confirmed.
 
     Raises RuntimeError when something is not.
     """
-    _create_topic(kafka, topic, len(parts))
     producer = Producer(
         {
             "bootstrap.servers": kafka,
@@ -96,7 +96,8 @@ def fill(
             raise RuntimeError(f"{topic}-{partition} was not confirmed within {SEND_TIMEOUT_S} s")
 
 
-def _create_topic(kafka: str, topic: str, partitions: int) -> None:
+def create_topic(kafka: str, topic: str, partitions: int) -> None:
+    """As workers want their log to be: it tells the time."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     config = {"message.timestamp.type": "LogAppendTime"}
     admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=10)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks._brokers import CompiledKafka
 from benchmarks._events import by_partition, make_events
 from benchmarks._frames import as_frames
-from benchmarks._servers import TOPIC, fill
-from benchmarks.race.contestants import Log
+from benchmarks._servers import TOPIC, clickhouse, create_topic, fill
+from benchmarks.race.contestants import EVERYTHING, ROOT, Log
 from benchmarks.race.truth import Truth, truth_of
 from tests.kit.embedded import EmbeddedLog
+from tests.kit.kafka_node import Guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from benchmarks._events import Event
     from tests.kit.kafka import RealKafka
@@ -27,6 +33,16 @@ PARTITIONS = 4
 EVENTS_PER_FRAME = 5_000
 EVENTS_AGE_MS = 600_000
 """How long ago the first event happened: long enough that none lies ahead of the log's time."""
+
+ANSWER_TIMEOUT_S = 20
+AS_SHIPPED = {
+    "group.initial.rebalance.delay.ms": "3000",
+    "log.cleaner.backoff.ms": "15000",
+    "log.retention.check.interval.ms": "300000",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+}
+"""Kafka's own defaults, where those of the tests' node are made for tests."""
 
 EVENTS_LEAST = 2_000
 """So many events a slow contestant counts at least, if there are."""
@@ -100,7 +116,7 @@ def arena(
 
 
 def _start(stack: ExitStack, folder: Path, real: bool) -> EmbeddedLog | RealKafka:
-    broker = CompiledKafka(folder) if real else EmbeddedLog(folder)
+    broker = CompiledKafka(folder, Guarded(settings=AS_SHIPPED)) if real else EmbeddedLog(folder)
     stack.callback(broker.kill)
     broker.start()
     return broker
@@ -108,17 +124,35 @@ def _start(stack: ExitStack, folder: Path, real: bool) -> EmbeddedLog | RealKafk
 
 def _filled(broker: EmbeddedLog | RealKafka, log: Log, events: list[Event]) -> FilledTopic:
     """Events are keyed by their counter, as Quix and Kafka Streams want them; frames have no key."""
+    kafka, parts = broker.bootstrap, by_partition(events, PARTITIONS)
     topic = f"race-{len(events)}" if log is Log.PEERS else TOPIC
-    parts = by_partition(events, PARTITIONS)
+    create_topic(kafka, topic, PARTITIONS)
+    if log is not Log.PEERS:
+        _apply_rules(kafka)
     if log is Log.FRAMES:
         framed = [[(None, frame) for frame in as_frames(part, EVENTS_PER_FRAME)] for part in parts]
-        fill(broker.bootstrap, topic, framed, frames=True)
-        ends = tuple(map(len, framed))
+        fill(kafka, topic, framed, frames=True)
     else:
-        keyed = [[(one.counter.encode(), one.as_json()) for one in part] for part in parts]
-        fill(broker.bootstrap, topic, keyed)
-        ends = tuple(map(len, keyed))
-    return FilledTopic(broker.bootstrap, broker.pid, topic, len(events), ends)
+        fill(kafka, topic, [[(one.counter.encode(), one.as_json()) for one in p] for p in parts])
+    return FilledTopic(kafka, broker.pid, topic, len(events), _ends(kafka, topic))
+
+
+def _apply_rules(kafka: str) -> None:
+    """As an operator does before the first event: a log is counted by the rules that lie before."""
+    with TemporaryDirectory(prefix="tally-rules-") as name, clickhouse(Path(name)) as url:
+        env = {**os.environ, "TALLY_KAFKA": kafka, "TALLY_CLICKHOUSE": url}
+        command = [sys.executable, "-m", "pipeline.cli", "rules", "apply", str(EVERYTHING)]
+        subprocess.run([*command, "--wait", "0"], env=env, cwd=ROOT, check=True, timeout=120)
+
+
+def _ends(kafka: str, topic: str) -> tuple[int, ...]:
+    asking = Consumer({"bootstrap.servers": kafka, "group.id": "-", "log_level": 0})
+    ends = [
+        asking.get_watermark_offsets(TopicPartition(topic, number), ANSWER_TIMEOUT_S)[1]
+        for number in range(PARTITIONS)
+    ]
+    asking.close()
+    return tuple(ends)
 
 
 def load_average() -> float:

@@ -14,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 PEERS = ROOT / ".peers"
 STREAMS_JAR = ROOT / "benchmarks/race/kafka_streams/target/kafka-streams-race.jar"
+EVERYTHING = ROOT / "benchmarks/race/everything.toml"
+"""The rules that this pipeline counts by in the race."""
+
 CEILING = "confluent-kafka, bare"
 
 

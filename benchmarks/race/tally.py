@@ -13,12 +13,12 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import clickhouse_connect
 
 from benchmarks._builds import cells_of, uniques_of, wait_for_end
+from benchmarks.race.contestants import EVERYTHING, ROOT
 from benchmarks.race.contract import count_name, task_of, write_result
 from tests.kit.processes import Process
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
-EVERYTHING = Path(__file__).with_name("everything.toml")
-ROOT = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True)
