@@ -1,10 +1,9 @@
-"""The embedded log and ClickHouse as processes, filled once, for all contestants to use."""
+"""An empty ClickHouse as a process, and topics that are filled, for all contestants to use."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
@@ -14,7 +13,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 )
 
 from schemas.frames import FRAME_CONTENT_TYPE
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process
 
 if TYPE_CHECKING:
@@ -27,30 +25,6 @@ Record = tuple[bytes | None, bytes]
 TOPIC = "tally.increments"
 START_TIMEOUT_S = 60
 SEND_TIMEOUT_S = 120
-
-
-@dataclass(frozen=True, slots=True)
-class FilledLog:
-    """A running log that holds all events; `ends` has the offset after the last, by partition."""
-
-    kafka: str
-    ends: list[int]
-
-
-@contextmanager
-def filled_log(
-    folder: Path, parts: Sequence[Sequence[bytes]], *, frames: bool
-) -> Iterator[FilledLog]:
-    """A log whose partition i holds the messages of `parts[i]`. Ends with the block."""
-    log = EmbeddedLog(folder)
-    log.start()
-    try:
-        records = [[(None, value) for value in part] for part in parts]
-        create_topic(log.bootstrap, TOPIC, len(parts))
-        fill(log.bootstrap, TOPIC, records, frames=frames)
-        yield FilledLog(log.bootstrap, [len(part) for part in parts])
-    finally:
-        log.kill()
 
 
 @contextmanager

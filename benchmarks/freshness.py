@@ -3,7 +3,7 @@
 Run: python -m benchmarks.freshness [--events N] [--seconds S] [--share X] [--rounds N]
      [--json FILE]
 
-First a worker's throughput is measured as in benchmarks.worker. Then, on servers of their own, a
+First a worker's throughput is measured as in benchmarks.race. Then, on servers of their own, a
 producer sends events at a share of it, while single events with a counter of their own are sent
 beside it and looked for in the views. The README beside this file says what the columns are.
 """
@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 import clickhouse_connect
 from confluent_kafka import Producer
 
-from benchmarks import worker as throughput
-from benchmarks._events import by_partition, make_events, truth
-from benchmarks._frames import as_frames
 from benchmarks._kit import WrongAnswerError, parser, write_json
-from benchmarks._servers import TOPIC, clickhouse, filled_log
+from benchmarks._servers import TOPIC, clickhouse
+from benchmarks.race.arena import arena
+from benchmarks.race.contestants import ENTRIES, Log
+from benchmarks.race.turns import take_turn
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 
@@ -72,23 +72,15 @@ class Figures:
 
 
 def measured_throughput(folder: Path, events: int, *, frames: bool) -> float:
-    """Events per second of one worker that reads a filled log."""
+    """Events per second of one worker that reads a filled log, as in benchmarks.race."""
     folder.mkdir()
-    start_ms = int(time.time() * 1000) - throughput.EVENTS_AGE_MS
-    parts = by_partition(make_events(events, start_ms), PARTITIONS)
-    values = [
-        as_frames(part, throughput.EVENTS_PER_FRAME) if frames else [e.as_json() for e in part]
-        for part in parts
-    ]
-    with ExitStack() as stack:
-        log = stack.enter_context(filled_log(folder / "log", values, frames=frames))
-        url = stack.enter_context(clickhouse(folder))
-        arena = throughput.Arena(folder, parts, url, flush_interval_s=1.0)
-        arena.expected_cells = truth(event for part in parts for event in part)
-        throughput.run_tally(arena, log).check("warm-up")
-        outcome = throughput.run_tally(arena, log)
-        outcome.check("tally worker")
-    return outcome.units / outcome.seconds
+    entry = next(
+        one for one in ENTRIES if one.log is (Log.FRAMES if frames else Log.JSON)
+    )  # the first of them has one worker
+    with arena(folder, events, [(entry.log, entry.share)], real=False) as place:
+        take_turn(entry, place)
+        turn = take_turn(entry, place)
+    return turn.events / turn.seconds
 
 
 class Probes:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import clickhouse_connect
 
+from benchmarks._builds import RUN_TIMEOUT_S, cells_of, wait_for_end
 from benchmarks._kit import (
     Contestant,
     Outcome,
@@ -39,7 +40,6 @@ from benchmarks._kit import (
 )
 from benchmarks._replay_log import TOPIC, clickhouse, replay_logs
 from benchmarks._replay_stream import SEED, WINDOW_MS, Stream
-from benchmarks._builds import RUN_TIMEOUT_S, cells_of, wait_for_end
 from tests.kit.processes import Process
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ EVENTS_AGE_MS = 600_000
 """How long ago the first event happened: long enough that none lies ahead of the log's time."""
 
 ANSWER_TIMEOUT_S = 20
+APPLY_TIMEOUT_S = 120
 AS_SHIPPED = {
     "group.initial.rebalance.delay.ms": "3000",
     "log.cleaner.backoff.ms": "15000",
@@ -109,9 +111,7 @@ def arena(
             if number not in found.truths:
                 found.truths[number] = truth_of(made[:number])
             found.topics[log, number] = _filled(brokers[frames], log, made[:number])
-        found.bytes_per_event = sum(len(one.as_json()) for one in made[:10_000]) / len(
-            made[:10_000]
-        )
+        found.bytes_per_event = statistics.fmean(len(one.as_json()) for one in made[:10_000])
         yield found
 
 
@@ -123,7 +123,7 @@ def _start(stack: ExitStack, folder: Path, real: bool) -> EmbeddedLog | RealKafk
 
 
 def _filled(broker: EmbeddedLog | RealKafka, log: Log, events: list[Event]) -> FilledTopic:
-    """Events are keyed by their counter, as Quix and Kafka Streams want them; frames have no key."""
+    """Events are keyed by their counter, as Quix and Kafka Streams want them; frames are not."""
     kafka, parts = broker.bootstrap, by_partition(events, PARTITIONS)
     topic = f"race-{len(events)}" if log is Log.PEERS else TOPIC
     create_topic(kafka, topic, PARTITIONS)
@@ -142,7 +142,17 @@ def _apply_rules(kafka: str) -> None:
     with TemporaryDirectory(prefix="tally-rules-") as name, clickhouse(Path(name)) as url:
         env = {**os.environ, "TALLY_KAFKA": kafka, "TALLY_CLICKHOUSE": url}
         command = [sys.executable, "-m", "pipeline.cli", "rules", "apply", str(EVERYTHING)]
-        subprocess.run([*command, "--wait", "0"], env=env, cwd=ROOT, check=True, timeout=120)
+        applying = subprocess.run(
+            [*command, "--wait", "0"],
+            env=env,
+            cwd=ROOT,
+            timeout=APPLY_TIMEOUT_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if applying.returncode:
+        raise RuntimeError(f"could not apply {EVERYTHING.name}: {applying.stderr.strip()}")
 
 
 def _ends(kafka: str, topic: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Quix Streams: a tumbling window of a minute that sums, kept in RocksDB with its changelog topic.
 
-Run by the race as `python -m benchmarks.race.quix`, in an environment of its own. Settings, and why:
+Run by the race as `python -m benchmarks.race.quix`, in an environment of its own. Settings, and
+why:
 
 - events are keyed by their counter already, so nothing is repartitioned;
 - the state's directory, changelog and commits every 5 s as they are by default, at least once:

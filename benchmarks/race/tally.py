@@ -1,14 +1,15 @@
 """This pipeline: `tally worker` with everything on, one or several of them.
 
-Run by the race as `python -m benchmarks.race.tally WORKERS`; the log says by itself whether it holds
-JSON or frames. Workers count into a new build and flush into the ClickHouse of the race with their
-default settings and the rules of everything.toml. The clock runs from the first line `worker ready`,
-before that worker's first fetch, until the flush that completes the log is confirmed.
+Run by the race as `python -m benchmarks.race.tally WORKERS`; records say by themselves whether they
+are JSON or frames. Workers count into a new build and flush into the ClickHouse of the race, with
+their default settings and the rules of everything.toml. The clock runs from the first line `worker
+ready`, before that worker's first fetch, until the flush that completes the log is confirmed.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from contextlib import ExitStack
@@ -72,6 +73,8 @@ def count_log(task: Task, workers: int = 1, env: Mapping[str, str] | None = None
         ]
         began_s = _first_ready(running)
         ended_ms = wait_for_end(client, build, task.ends)
+        for worker in running:
+            worker.send(signal.SIGTERM)  # all at once, or the last would be given all partitions
         for worker in running:
             worker.stop(timeout_s=STOP_TIMEOUT_S)
         counts: dict[str, int] = {}

@@ -135,7 +135,9 @@ def tree(root: int) -> dict[int, str]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (stat := _stat(int(folder.name))):
             found[int(folder.name)] = (int(stat[1][1]), stat[0])
-    return {pid: found[pid][1] for pid in descendants(root, {p: of for p, (of, _) in found.items()})}
+    return {
+        pid: found[pid][1] for pid in descendants(root, {p: of for p, (of, _) in found.items()})
+    }
 
 
 def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
