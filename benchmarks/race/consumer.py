@@ -1,8 +1,8 @@
 """confluent-kafka in batches: thrown away, which is the ceiling, or summed in a dict by hand.
 
 Run by the race as `python -m benchmarks.race.consumer bare|dict`. `consume` of thousands at a time
-is the client's quickest call, and its queue is ten times the default, so that fetching goes on while
-a batch is being counted.
+is the client's quickest call. Its queue is the default one: ten times as many messages were no
+quicker, and took three times the memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ SETTINGS: dict[str, str | int | bool] = {
     "group.id": "race",
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
-    "queued.min.messages": 1_000_000,
     "log_level": 0,
 }
 
