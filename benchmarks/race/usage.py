@@ -83,11 +83,10 @@ class Usage:
         """After the contestant was waited for: one last look."""
         self._is_over.set()
         self._thread.join()
-        last = self._seen[-1].servers_s if self._seen else {}
-        servers = {**last, **{name: cpu_s(pid) for name, pid in self._watched.items()}}
+        servers = dict(self._seen[-1].servers_s) if self._seen else {}
         started = sum(spent for name, spent in servers.items() if name in SERVERS)
-        own_s = _children_s() - self._children_s - started
-        self._seen.append(Seen(time.time(), own_s, servers))
+        servers |= {name: cpu_s(pid) for name, pid in self._watched.items()}
+        self._note(_children_s() - self._children_s - started, servers)
 
     def cost(self, begin_s: float, end_s: float) -> Cost:
         """Between two times of day; memory is the greatest there was until the end."""
@@ -122,6 +121,17 @@ class Usage:
         for name, pid in self._watched.items():
             servers[name] = cpu_s(pid)
             self._note_peak(name, pid)
+        self._note(own_s, servers)
+
+    def _note(self, own_s: float, servers: Mapping[str, float]) -> None:
+        """One more look. Figures only grow: a process that has just ended is not seen any more."""
+        if self._seen:
+            last = self._seen[-1]
+            own_s = max(own_s, last.own_s)
+            names = {**last.servers_s, **servers}
+            servers = {
+                name: max(servers.get(name, 0.0), last.servers_s.get(name, 0.0)) for name in names
+            }
         self._seen.append(Seen(time.time(), own_s, servers))
 
     def _note_peak(self, owner: str, pid: int) -> None:
