@@ -10,10 +10,10 @@ PEERS := faust quix bytewax
 STREAMS := benchmarks/race/kafka_streams
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types prove bench bench-parts peers peers-lock kafka lock clean
+.PHONY: help install demo test check lint types prove bench bench-parts peers peers-lock kafka kafka-streams lock clean
 
 help: ## Show what each target does
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Install Tally and its pinned dependencies into .venv
 
@@ -55,7 +55,6 @@ bench-parts: install ## Measure the parts, each beside its peers
 	@for part in benchmarks/[a-z]*.py; do echo "== $$part"; $(BIN)/python -m benchmarks.$$(basename $$part .py) || exit 1; done
 
 peers: $(PEERS:%=.peers/%/.installed) ## Install whom Tally races, in environments of their own
-	@if [ -f $(STREAMS)/pom.xml ] && command -v mvn >/dev/null; then mvn -q -f $(STREAMS)/pom.xml package; fi
 
 .peers/%/.installed: benchmarks/race/peers/%.lock
 	@echo "Installing the versions pinned in $<"
@@ -65,6 +64,10 @@ peers: $(PEERS:%=.peers/%/.installed) ## Install whom Tally races, in environmen
 
 kafka: install ## Fetch a real Apache Kafka for the tests (needs Java 17 and Maven)
 	@$(BIN)/python -m tests.kit.kafka fetch
+
+kafka-streams: ## Build Kafka Streams as a contestant of the race (needs Java 17 and Maven)
+	@command -v mvn >/dev/null || { echo "mvn not found: install Maven and Java 17"; exit 1; }
+	mvn -q -f $(STREAMS) package
 
 lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
 	@$(PYTHON) -m venv .venv-lock
@@ -82,4 +85,4 @@ peers-lock: ## Pin the newest versions of whom Tally races
 	done
 
 clean: ## Remove what make made, but not your data
-	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis dist $(STREAMS)/target

@@ -71,18 +71,6 @@ def _peer(name: str, package: str, module: str, stores: str, share: float) -> En
     return Entry(name, command, stores, share=share, needs=(python,), how="run `make peers`")
 
 
-def _beside(name: str, file: str, *how: str, stores: str, needs: tuple[str, ...] = ()) -> Entry:
-    """A contestant in Tally's environment, if its module is there."""
-    module = ROOT / f"benchmarks/race/{file}.py"
-    return Entry(
-        name,
-        _python(f"benchmarks.race.{file}", *how),
-        stores,
-        needs=(module, *needs),
-        how="install it with the system's packages" if needs else "it is not in this version",
-    )
-
-
 ENTRIES = (
     Entry(
         CEILING, _python("benchmarks.race.consumer", "bare"), "nothing: thrown away",
@@ -93,15 +81,22 @@ ENTRIES = (
     _tally("Tally, frames", Log.FRAMES, 1),
     _tally("Tally, frames, 2 workers", Log.FRAMES, 2),
     Entry("confluent-kafka + dict", _python("benchmarks.race.consumer", "dict"), "a dict"),
-    _beside("ClickHouse alone, Kafka", "clickhouse_alone", "kafka", stores="chDB"),
-    _beside("ClickHouse alone, memory", "clickhouse_alone", "memory", stores="chDB"),
-    _beside("Redis INCR", "redis_incr", stores="Redis", needs=("redis-server",)),
+    Entry(
+        "ClickHouse alone, Kafka", _python("benchmarks.race.clickhouse_alone", "kafka"), "chDB",
+    ),
+    Entry(
+        "ClickHouse alone, memory", _python("benchmarks.race.clickhouse_alone", "memory"), "chDB",
+    ),
+    Entry(
+        "Redis INCR", _python("benchmarks.race.redis_incr"), "Redis",
+        needs=("redis-server",), how="install it with the system's packages",
+    ),
     Entry(
         "Kafka Streams",
         ("java", "-jar", str(STREAMS_JAR)),
         "RocksDB, changelog",
         needs=("java", STREAMS_JAR),
-        how="install Java 17 and Maven, and run `make peers`",
+        how="install Java 17 and Maven, and run `make kafka-streams`",
     ),
     _peer("Bytewax", "bytewax", "bytewax_flow", "memory", share=0.2),
     _peer("Quix Streams", "quix", "quix", "RocksDB, changelog", share=0.05),
