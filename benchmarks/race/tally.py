@@ -1,9 +1,10 @@
 """This pipeline: `tally worker` with everything on, one or several of them.
 
 Run by the race as `python -m benchmarks.race.tally WORKERS`; records say by themselves whether they
-are JSON or frames. Workers count into a new build and flush into the ClickHouse of the race, with
-their default settings and the rules of everything.toml. The clock runs from the first line `worker
-ready`, before that worker's first fetch, until the flush that completes the log is confirmed.
+are JSON or frames. Workers count into a new build, which is the live one, and flush into the
+ClickHouse of the race, with their default settings and the rules of everything.toml. The clock runs
+from the first line `worker ready`, before that worker's first fetch, until the flush that completes
+the log is confirmed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from tests.kit.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from clickhouse_connect.driver import Client
 
     from benchmarks.race.contract import Task
 
@@ -60,6 +64,7 @@ def count_log(task: Task, workers: int = 1, env: Mapping[str, str] | None = None
     client = clickhouse_connect.get_client(dsn=task.clickhouse)
     with ExitStack() as stack:
         stack.callback(client.close)
+        _declare(client, build, settings, task.folder)
         running = [
             stack.enter_context(
                 Process(
@@ -86,6 +91,23 @@ def count_log(task: Task, workers: int = 1, env: Mapping[str, str] | None = None
             for (counter, window_ms), estimate in uniques_of(client, build).items()
         }
     return Counted(ended_ms / 1000 - began_s, began_s, counts, uniques)
+
+
+def _declare(client: Client, build: int, settings: Mapping[str, str], folder: Path) -> None:
+    """Make the build the live one: workers of another send no heartbeats and score no trends."""
+    migrate = Process(
+        [sys.executable, "-m", "pipeline.cli", "migrate"],
+        output_path=folder / "migrate.txt",
+        env=settings,
+        cwd=folder,
+    )
+    with migrate:
+        if migrate.wait(timeout_s=READY_TIMEOUT_S):
+            raise RuntimeError(f"tally migrate failed: {migrate.output().strip()}")
+    client.command(
+        "INSERT INTO tally.builds (cluster, build, declaration, declared_at, note) SELECT '', "
+        f"{build}, max(declaration) + 1, now(), 'race' FROM tally.builds WHERE cluster = ''"
+    )
 
 
 def _first_ready(workers: list[Process]) -> float:
