@@ -18,6 +18,7 @@ from benchmarks._kit import WrongAnswerError, compete, parser, write_json
 from benchmarks.race.arena import PARTITIONS, arena, load_average
 from benchmarks.race.contestants import CEILING, entries
 from benchmarks.race.figures import Race, figures_of, table
+from benchmarks.race.goals import doubts
 from benchmarks.race.page import write
 from benchmarks.race.turns import NoResultError, Racer
 from tests.kit.kafka import why_no_kafka
@@ -82,8 +83,11 @@ def main() -> None:
     except (WrongAnswerError, NoResultError) as error:
         sys.exit(f"the race is void: {error}")
     print(table(found))
+    doubtful = doubts(found, {entry.name for entry in taking_part if entry.is_fed})
+    for line in doubtful:
+        print(line)
     write_json(chosen.json, "race", found.document())
-    if chosen.write:
+    if chosen.write and not doubtful:
         write(found, skipped)
 
 

@@ -32,6 +32,7 @@ class Log(Enum):
 class Entry:
     """One contestant. `share` is of the events: a rate needs no more of a slow one.
 
+    `is_fed` says that its clock runs while it reads messages, one for each event.
     `needs` are files or programs that must be there, and `how` says how to get them.
     """
 
@@ -44,6 +45,7 @@ class Entry:
     how: str = ""
     with_clickhouse: bool = False
     is_counting: bool = True
+    is_fed: bool = True
 
     def missing(self) -> str | None:
         """One line that says what is missing and how to get it, or None when it can run."""
@@ -61,7 +63,8 @@ def _python(*arguments: str) -> tuple[str, ...]:
 
 def _tally(name: str, log: Log, workers: int) -> Entry:
     command = _python("benchmarks.race.tally", str(workers))
-    return Entry(name, command, "ClickHouse, changelog", log, with_clickhouse=True)
+    is_fed = log is not Log.FRAMES
+    return Entry(name, command, "ClickHouse, changelog", log, with_clickhouse=True, is_fed=is_fed)
 
 
 def _peer(name: str, package: str, module: str, stores: str, share: float) -> Entry:
@@ -86,6 +89,7 @@ ENTRIES = (
     ),
     Entry(
         "ClickHouse alone, memory", _python("benchmarks.race.clickhouse_alone", "memory"), "chDB",
+        is_fed=False,
     ),
     Entry(
         "Redis INCR", _python("benchmarks.race.redis_incr"), "Redis",

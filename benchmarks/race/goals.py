@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from benchmarks.race.figures import Race
 
 
@@ -27,6 +29,23 @@ GOALS = (
     Goal("Tally, JSON", 1.0, "Kafka Streams"),
     Goal("Tally, frames", 3.0, "ClickHouse alone, Kafka"),
 )
+
+
+PASSED_BY = 1.1
+"""What reads the same messages cannot be quicker than the ceiling, but for noise."""
+
+
+def doubts(race: Race, fed: Collection[str]) -> list[str]:
+    """One line for each contestant that passed the ceiling although it was fed the same messages.
+
+    Then the ceiling is none: its settings hold it back, and ratios to it mean nothing.
+    """
+    return [
+        f"doubtful: {one.name} was {one.ratio:.2f} times as quick as the ceiling, which reads the "
+        f"same messages and does nothing with them"
+        for one in race.figures
+        if one.name in fed and one.ratio > PASSED_BY
+    ]
 
 
 def reached(race: Race) -> list[tuple[Goal, float]]:

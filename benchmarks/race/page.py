@@ -47,7 +47,7 @@ def measured(race: Race, skipped: Sequence[str]) -> str:
     on = machine()
     cores = f"{on['processors']} cores ({on['model']}), {on['memory_gb']} GB, Python {on['python']}"
     paragraphs = [
-        f"{how_it_was_run(race)}.\n{cores}.",
+        f"{how_it_was_run(race)}.\n{cores}. [race.json](race.json) has every round.",
         "![Events a second of each contestant](race.svg)",
         "\n".join(_table(race)),
         *(f"{line}." for line in skipped),

@@ -11,7 +11,7 @@ from benchmarks._kit import Outcome
 from benchmarks.race.arena import Arena
 from benchmarks.race.contestants import CEILING, ENTRIES, ROOT, Entry
 from benchmarks.race.figures import Race, figures_of, table
-from benchmarks.race.goals import GOALS, reached
+from benchmarks.race.goals import GOALS, doubts, reached
 from benchmarks.race.page import BEGIN, END, write, written
 from benchmarks.race.turns import Racer, Turn
 from benchmarks.race.usage import Cost
@@ -64,6 +64,13 @@ def test_goals_are_those_whose_contestants_took_part() -> None:
     [(goal, times)] = reached(RACE)
     assert goal == GOALS[0]
     assert times == pytest.approx(0.8)
+
+
+def test_who_passes_the_ceiling_with_the_same_messages_makes_it_doubtful() -> None:
+    quick, frames = racer("quick", [0.5, 1.0, 2.0]), racer("frames", [0.1, 0.1, 0.1])
+    found = raced(CEILING_RACER, OTHER, quick, frames)
+    [line] = doubts(found, {CEILING, "Tally, JSON", "quick"})
+    assert line.startswith("doubtful: quick was 2.00 times as quick as the ceiling")
 
 
 def test_goals_name_contestants_that_there_are() -> None:
