@@ -63,7 +63,7 @@ def _python(*arguments: str) -> tuple[str, ...]:
 
 def _tally(name: str, log: Log, workers: int) -> Entry:
     command = _python("benchmarks.race.tally", str(workers))
-    is_fed = log is not Log.FRAMES
+    is_fed = log is Log.JSON and workers == 1  # two may read more than one can
     return Entry(name, command, "ClickHouse, changelog", log, with_clickhouse=True, is_fed=is_fed)
 
 
