@@ -5,9 +5,12 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # How many tests run at once. Most of them wait for other processes: three keep two cores busy.
 PROCESSES ?= 3
+# Each has an environment of its own under .peers, since it must not change what Tally runs with.
+PEERS := faust quix bytewax
+STREAMS := benchmarks/race/kafka_streams
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types prove bench kafka kafka-streams lock clean
+.PHONY: help install demo test check lint types prove bench bench-parts peers peers-lock kafka kafka-streams lock clean
 
 help: ## Show what each target does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,15 +48,26 @@ types: install
 prove: install ## Run the long forms of the tests, by hand before a release
 	$(BIN)/pytest -m prove tests
 
-bench: install ## Measure the parts beside what people would use instead
+bench: install ## Race Tally against what people would use instead
+	@$(BIN)/python -m benchmarks.race
+
+bench-parts: install ## Measure the parts, each beside its peers
 	@for part in benchmarks/[a-z]*.py; do echo "== $$part"; $(BIN)/python -m benchmarks.$$(basename $$part .py) || exit 1; done
+
+peers: $(PEERS:%=.peers/%/.installed) ## Install whom Tally races, in environments of their own
+
+.peers/%/.installed: benchmarks/race/peers/%.lock
+	@echo "Installing the versions pinned in $<"
+	@$(PYTHON) -m venv .peers/$*
+	@.peers/$*/bin/pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
 
 kafka: install ## Fetch a real Apache Kafka for the tests (needs Java 17 and Maven)
 	@$(BIN)/python -m tests.kit.kafka fetch
 
 kafka-streams: ## Build Kafka Streams as a contestant of the race (needs Java 17 and Maven)
 	@command -v mvn >/dev/null || { echo "mvn not found: install Maven and Java 17"; exit 1; }
-	mvn -q -f benchmarks/race/kafka_streams package
+	mvn -q -f $(STREAMS) package
 
 lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
 	@$(PYTHON) -m venv .venv-lock
@@ -62,5 +76,13 @@ lock: ## Pin the newest versions that pyproject.toml allows into requirements.lo
 	@rm -rf .venv-lock
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 
+peers-lock: ## Pin the newest versions of whom Tally races
+	@for peer in $(PEERS); do \
+		in=benchmarks/race/peers/$$peer.in; lock=benchmarks/race/peers/$$peer.lock; \
+		$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --disable-pip-version-check --quiet -r $$in || exit 1; \
+		{ echo "# Pinned by 'make peers-lock' out of $$peer.in; nothing of it is in Tally's environment."; .venv-lock/bin/pip freeze; } > $$lock; \
+		rm -rf .venv-lock; \
+	done
+
 clean: ## Remove what make made, but not your data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist benchmarks/race/kafka_streams/target
+	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis dist $(STREAMS)/target

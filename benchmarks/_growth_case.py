@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 import clickhouse_connect
 
+from benchmarks._builds import cells_of
 from benchmarks._kit import Outcome
 from benchmarks._replay_log import clickhouse, filled_logs
 from benchmarks._replay_stream import WINDOW_MS, Stream
-from benchmarks._tally_run import Site, cells_of, count_log
+from benchmarks._tally_run import Site, count_log
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,10 +1,9 @@
-"""The embedded log and ClickHouse as processes, filled once, for all contestants to use."""
+"""An empty ClickHouse as a process, and topics that are filled, for all contestants to use."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
@@ -14,39 +13,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 )
 
 from schemas.frames import FRAME_CONTENT_TYPE
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+Record = tuple[bytes | None, bytes]
+"""Key and value of a message."""
+
 TOPIC = "tally.increments"
 START_TIMEOUT_S = 60
 SEND_TIMEOUT_S = 120
-
-
-@dataclass(frozen=True, slots=True)
-class FilledLog:
-    """A running log that holds all events; `ends` has the offset after the last, by partition."""
-
-    kafka: str
-    ends: list[int]
-
-
-@contextmanager
-def filled_log(
-    folder: Path, parts: Sequence[Sequence[bytes]], *, frames: bool
-) -> Iterator[FilledLog]:
-    """A log whose partition i holds the messages of `parts[i]`. Ends with the block."""
-    log = EmbeddedLog(folder)
-    log.start()
-    try:
-        _create_topic(log.bootstrap, len(parts))
-        _send(log.bootstrap, parts, frames=frames)
-        yield FilledLog(log.bootstrap, [len(part) for part in parts])
-    finally:
-        log.kill()
 
 
 @contextmanager
@@ -59,14 +37,13 @@ def clickhouse(folder: Path) -> Iterator[str]:
         yield f"http://{ready.group(1)}"
 
 
-def _create_topic(kafka: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    config = {"message.timestamp.type": "LogAppendTime"}
-    admin.create_topics([NewTopic(TOPIC, partitions, 1, config=config)])[TOPIC].result(timeout=10)
+def fill(
+    kafka: str, topic: str, parts: Sequence[Sequence[Record]], *, frames: bool = False
+) -> None:
+    """Append the records of `parts[i]` to partition i of a topic; block until all is confirmed.
 
-
-def _send(kafka: str, parts: Sequence[Sequence[bytes]], *, frames: bool) -> None:
-    """Send in order and wait until all is confirmed; raises RuntimeError when it is not."""
+    Raises RuntimeError when something is not.
+    """
     producer = Producer(
         {
             "bootstrap.servers": kafka,
@@ -80,9 +57,21 @@ def _send(kafka: str, parts: Sequence[Sequence[bytes]], *, frames: bool) -> None
     headers: dict[str, str | bytes | None] | None = (
         {"content-type": FRAME_CONTENT_TYPE} if frames else None
     )
-    for partition, values in enumerate(parts):
-        for value in values:
-            producer.produce(TOPIC, value, partition=partition, headers=headers)
-        # Partition by partition, the bounded queue never fills.
+    for partition, records in enumerate(parts):
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition=partition, headers=headers)
+                except BufferError:
+                    producer.poll(0.05)
+                else:
+                    break
         if producer.flush(SEND_TIMEOUT_S):
-            raise RuntimeError(f"the log did not confirm all events of partition {partition}")
+            raise RuntimeError(f"{topic}-{partition} was not confirmed within {SEND_TIMEOUT_S} s")
+
+
+def create_topic(kafka: str, topic: str, partitions: int) -> None:
+    """As workers want their log to be: it tells the time."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    config = {"message.timestamp.type": "LogAppendTime"}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=10)

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import clickhouse_connect
 
-from tests.kit.processes import Process, wait_until
+from benchmarks._builds import RUN_TIMEOUT_S, positions, wait_for_end
+from tests.kit.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from clickhouse_connect.driver import Client
 
-    from benchmarks._events import CellName
-
-RUN_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 READY_TIMEOUT_S = 60
-POLL_S = 0.1
 ROOT = Path(__file__).parent.parent
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 WORKER = ("pipeline.cli", "worker")
@@ -140,46 +137,11 @@ def start(folder: Path, name: str, module: Sequence[str], env: Mapping[str, str]
     )
 
 
-def wait_for_end(
-    client: Client, build: int, ends: Sequence[int], *, timeout_s: float = RUN_TIMEOUT_S
-) -> int:
-    """When the flush that completed the build was confirmed, by the clock of this machine."""
-    found: dict[int, tuple[int, int]] = {}
-
-    def is_complete() -> bool:
-        found.update(_positions(client, build))
-        return all(found.get(shard, (0, 0))[0] >= end for shard, end in enumerate(ends))
-
-    wait_until(is_complete, f"build {build} is complete", timeout_s=timeout_s, poll_s=POLL_S)
-    return max(at_ms for _, at_ms in found.values())
-
-
 def _first(client: Client, build: int, ends: Sequence[int]) -> Moment:
     """What was flushed last, so far. Rules and heartbeats of workers lie beyond the ends."""
-    found = _positions(client, build)
+    found = positions(client, build)
     records = sum(min(position, ends[shard]) for shard, (position, _) in found.items())
     return Moment(records, max((at_ms for _, at_ms in found.values()), default=time.time() * 1000))
-
-
-def _positions(client: Client, build: int) -> dict[int, tuple[int, int]]:
-    """By shard: the offset after the last that is counted, and when that was confirmed."""
-    rows = client.query(
-        "SELECT shard, max(flushed_through) + 1, toUnixTimestamp64Milli(max(flushed_at)) "
-        f"FROM tally.positions WHERE build = {build} GROUP BY shard"
-    ).result_rows
-    return {shard: (position, at_ms) for shard, position, at_ms in rows}
-
-
-def cells_of(client: Client, build: int) -> dict[CellName, int]:
-    """Net counts of a build: views read the declared build alone, so this merges by itself."""
-    rows = client.query(
-        "SELECT counter, region, toUnixTimestamp(window) * 1000, sum(p) - sum(n) FROM ("
-        "SELECT counter, toString(region) AS region, window, max(p) AS p, max(n) AS n "
-        f"FROM tally.cells_1m WHERE build = {build} "
-        "GROUP BY counter, region, window, slot, replica, shard"
-        ") GROUP BY counter, region, window"
-    ).result_rows
-    return {(counter, region, window_ms): net for counter, region, window_ms, net in rows}
 
 
 def spent(site: Site, workers: Sequence[Process]) -> Spent:

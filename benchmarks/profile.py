@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 
 import clickhouse_connect
 
+from benchmarks._builds import cells_of
 from benchmarks._growth_case import BATCH, EVENTS_PER_MINUTE
 from benchmarks._kit import Outcome, write_json
 from benchmarks._profile_sampler import SAMPLES, read
 from benchmarks._profile_stages import STAGES
 from benchmarks._replay_log import clickhouse, filled_logs
 from benchmarks._replay_stream import WINDOW_MS, Stream
-from benchmarks._tally_run import Site, cells_of, count_log
+from benchmarks._tally_run import Site, count_log
 
 if TYPE_CHECKING:
     from benchmarks._profile_sampler import Place

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import clickhouse_connect
 
+from benchmarks._builds import RUN_TIMEOUT_S, cells_of
 from benchmarks._kit import (
     Contestant,
     Outcome,
@@ -37,7 +38,7 @@ from benchmarks._kit import (
 )
 from benchmarks._replay_log import TOPIC, clickhouse, replay_logs
 from benchmarks._replay_stream import SEED, WINDOW_MS, Stream
-from benchmarks._tally_run import RUN_TIMEOUT_S, Site, cells_of, count_log, start
+from benchmarks._tally_run import Site, count_log, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

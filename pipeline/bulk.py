@@ -1,7 +1,7 @@
 """The bulk transport: one Faust event per (partition, fetch) instead of one per record.
 
 Faust's own path pays for tasks, locks and queues with each event, which makes it tens of times
-slower than this one (benchmarks/worker.py). Delivered as one event, a fetch pays for them once.
+slower than this one (benchmarks/race). Delivered as one event, a fetch pays for them once.
 Group membership, assignment, pausing and recovery stay Faust's; only what an event holds is
 different.
 
