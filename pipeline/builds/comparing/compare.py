@@ -18,7 +18,7 @@ from pipeline.builds.comparing.compared import (
     TableCompared,
     lines,
 )
-from pipeline.builds.comparing.reach import Reach
+from pipeline.builds.comparing.reach import Reach, unmoved
 from pipeline.builds.comparing.sql import Asked
 from pipeline.builds.comparing.state import Asking
 from pipeline.builds.comparing.tables import KINDS, TABLES
@@ -64,8 +64,13 @@ def compare(
     if unlike:
         # Builds go on meanwhile: what differs must do so by what is known afterwards.
         after = asking.state()
-        for table, units in unlike:
-            looking.count(table, units, after, found[table.name])
+        counted = looking.count_all(unlike, after)
+        if any(one.differ for one in counted.values()):
+            reached = unmoved(after.reach, after.positions, asking.state().positions)
+            if reached != after.reach:
+                counted = looking.count_all(unlike, replace(after, reach=reached))
+        for name, one in counted.items():
+            found[name].add(one)
     return Comparison(old, new, scope, asking.shards(before), list(found.values()))
 
 
@@ -89,6 +94,15 @@ class _Looking:
                 yield units
             else:
                 found.compared += sum(int(alike) for [(alike, _)] in ask)
+
+    def count_all(
+        self, unlike: Sequence[tuple[Table, Units]], state: State
+    ) -> dict[str, TableCompared]:
+        """Compare units of tables row by row."""
+        found = {table.name: TableCompared(table.name) for table, _ in unlike}
+        for table, units in unlike:
+            self.count(table, units, state, found[table.name])
+        return found
 
     def count(self, table: Table, units: Units, state: State, found: TableCompared) -> None:
         """Compare some units row by row."""

@@ -81,6 +81,12 @@ class TableCompared:
     differ: int = 0
     examples: list[Example] = field(default_factory=list)
 
+    def add(self, other: TableCompared) -> None:
+        """Take in what was found of other rows of it."""
+        self.compared += other.compared
+        self.differ += other.differ
+        self.examples += other.examples
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -7,7 +7,7 @@ however far each of them is. Where both are equally far, so must be those that a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.builds.comparing.compared import ShardCompared
@@ -105,6 +105,27 @@ def reach(
         letters_through={shard: letters for shard, (letters, _) in through.items()},
         flushed_through={shard: flushed for shard, (_, flushed) in through.items()},
     )
+
+
+def unmoved(
+    reached: Reach, before: tuple[Positions, Positions], after: tuple[Positions, Positions]
+) -> Reach:
+    """What of `reached` holds for rows that were read between two looks at positions: it was made
+    of those `before`.
+
+    Slots that are open can be compared only where both builds stood still meanwhile.
+    """
+    until_ms = dict(reached.until_ms)
+    for pair, at_ms in reached.until_ms.items():
+        stood = [build[pair] for build in before if pair in build]
+        stands = [build[pair] for build in after if pair in build]
+        if at_ms == FOREVER_MS and list(map(_place, stood)) != list(map(_place, stands)):
+            until_ms[pair] = slot_of(min(position.log_ms for position in stood))
+    return replace(reached, until_ms=until_ms)
+
+
+def _place(position: Position) -> tuple[int, int]:
+    return position.through, position.cells_through
 
 
 def shards_compared(

@@ -8,7 +8,7 @@ from pipeline.builds.comparing.compare import Scope, compare, lines
 from pipeline.builds.comparing.looks import by_digest
 from pipeline.builds.comparing.reach import Reach
 from pipeline.builds.comparing.sql import Asked
-from pipeline.builds.comparing.state import Asking
+from pipeline.builds.comparing.state import Asking, State
 from pipeline.builds.comparing.tables import TABLES
 from pipeline.clickhouse import connect
 from pipeline.clock import SystemClock
@@ -115,6 +115,30 @@ def test_open_slots_are_compared_where_builds_are_equally_far(builds: Builds) ->
         )
     )
     assert builds.differ() == {}
+
+
+def test_what_is_flushed_while_rows_are_compared_is_no_difference(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else differs on that day, so that its rows are looked at one by one."""
+    builds.run(
+        inserted("cells_1m", "p + 1 AS p", "counter = 'likes:c' AND slot = '2026-03-20 09:00:00'")
+    )
+    alone = builds.differ()
+    assert alone["cells_1m"] == 1
+    looks, state = [0], Asking.state
+
+    def state_and_then_a_flush(asking: Asking) -> State:
+        found = state(asking)
+        looks[0] += 1
+        if looks[0] == 2:
+            changed = "p + 2 AS p, through + 1 AS through"
+            builds.run(inserted("cells_1m", changed, f"counter = '{SHORT}' AND slot >= '{FRIDAY}'"))
+        return found
+
+    monkeypatch.setattr(Asking, "state", state_and_then_a_flush)
+    assert builds.differ() == alone
+    assert looks[0] == 3
 
 
 def test_what_retention_took_is_no_difference_and_what_else_is_gone_is(builds: Builds) -> None:

@@ -1,6 +1,13 @@
 """Up to where two builds can be compared."""
 
-from pipeline.builds.comparing.reach import FOREVER_MS, Position, Reach, reach, shards_compared
+from pipeline.builds.comparing.reach import (
+    FOREVER_MS,
+    Position,
+    Reach,
+    reach,
+    shards_compared,
+    unmoved,
+)
 
 MINUTE_MS = 60_000
 NOON_MS = 1_700_000_040_000 - 1_700_000_040_000 % MINUTE_MS
@@ -20,6 +27,32 @@ def test_open_slots_are_compared_where_both_are_equally_far_and_no_cell_is_ahead
     assert reach({MAIN_0: position}, {MAIN_0: position}).until_ms == {MAIN_0: FOREVER_MS}
     assert reach({MAIN_0: position}, {MAIN_0: ahead}).until_ms == {MAIN_0: NOON_MS}
     assert reach({MAIN_0: ahead}, {MAIN_0: position}).until_ms == {MAIN_0: NOON_MS}
+
+
+def test_open_slots_are_left_out_where_a_build_moved_while_rows_were_read() -> None:
+    there = Position(90, NOON_MS + 1, cells_through=90)
+    flushing = Position(90, NOON_MS + 1, cells_through=95)
+    further = Position(95, NOON_MS + 2 * MINUTE_MS, cells_through=95)
+    before = ({MAIN_0: there, MAIN_1: there}, {MAIN_0: there, MAIN_1: there})
+    reached = reach(*before)
+    assert unmoved(reached, before, before) == reached
+    for moved in (flushing, further):
+        for after in (
+            ({MAIN_0: moved, MAIN_1: there}, {MAIN_0: there, MAIN_1: there}),
+            ({MAIN_0: there, MAIN_1: there}, {MAIN_0: moved, MAIN_1: there}),
+            ({MAIN_0: moved, MAIN_1: there}, {MAIN_0: moved, MAIN_1: there}),
+        ):
+            found = unmoved(reached, before, after)
+            assert found.until_ms == {MAIN_0: NOON_MS, MAIN_1: FOREVER_MS}
+
+
+def test_a_log_that_is_gone_is_compared_whole_while_the_next_one_moves() -> None:
+    again = ("main~1", 0)
+    gone, there = Position(500, NOON_MS), Position(9, NOON_MS + 1, cells_through=9)
+    before = ({MAIN_0: gone, again: there}, {MAIN_0: gone, again: there})
+    after = ({MAIN_0: gone, again: Position(10, NOON_MS + 2)}, before[1])
+    found = unmoved(reach(*before), before, after)
+    assert found.until_ms == {MAIN_0: FOREVER_MS, again: NOON_MS}
 
 
 def test_a_shard_that_one_build_lacks_is_not_compared() -> None:
