@@ -27,15 +27,6 @@ HEADS = (
 )
 
 
-def written(page: str, measured: str) -> str:
-    """The page with what is between its markers replaced. Raises ValueError without markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}"
-
-
 def tables(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """The rows by what grows and by form, in their order."""
     found: dict[tuple[str, str], list[Row]] = {}

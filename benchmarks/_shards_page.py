@@ -16,15 +16,6 @@ BEGIN = "<!-- measured: written by python -m benchmarks.shards --write -->"
 END = "<!-- end of measured -->"
 
 
-def written(page: str, measured: str) -> str:
-    """The page with what is between its markers replaced. Raises ValueError without markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}"
-
-
 def spread_section(rows: int, found: Sequence[spread.Spread]) -> str:
     return f"""\
 ### Spread

@@ -29,15 +29,6 @@ class Figures(NamedTuple):
     load_average: float
 
 
-def written(page: str, measured: str) -> str:
-    """The page with what is between its markers replaced. Raises ValueError without markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}"
-
-
 def over_time(found: Sequence[Second]) -> str:
     """Every few seconds, and every second in which the plan changed."""
     shards = [1, *(one.shards for one in found)]

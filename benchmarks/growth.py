@@ -24,6 +24,7 @@ from benchmarks import _growth_page as page
 from benchmarks._growth_case import Case, Form, Row, measure
 from benchmarks._growth_plot import plot
 from benchmarks._kit import WrongAnswerError, write_json
+from benchmarks._pages import written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,8 @@ def write(rows: Sequence[Row], cell_bytes: float, broker: str) -> None:
     write_json(path, "growth", document(all_rows, cell_bytes, broker))
     (DOCS / "growth.svg").write_text(plot(all_rows))
     path = DOCS / "growth.md"
-    path.write_text(page.written(path.read_text(), page.measured(all_rows, cell_bytes, broker)))
+    text = page.measured(all_rows, cell_bytes, broker)
+    path.write_text(written(path.read_text(), page.BEGIN, page.END, text))
 
 
 def merged(before: Sequence[Row], now: Sequence[Row]) -> list[Row]:

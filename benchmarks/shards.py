@@ -19,6 +19,7 @@ from benchmarks import _shards_page as page
 from benchmarks import _shards_reads as reads
 from benchmarks import _shards_spread as spread
 from benchmarks._kit import write_json
+from benchmarks._pages import written
 from pipeline.sharding import STRATEGIES
 
 PAGE = Path(__file__).parents[1] / "docs" / "sharding.md"
@@ -58,7 +59,7 @@ def main() -> None:
     )
     print(measured)
     if given.write:
-        PAGE.write_text(page.written(PAGE.read_text(), measured))
+        PAGE.write_text(written(PAGE.read_text(), page.BEGIN, page.END, measured))
     figures = {
         "spread": [asdict(one) for one in spreads],
         "reads": [asdict(one) for one in answers],

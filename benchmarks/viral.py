@@ -24,6 +24,7 @@ from benchmarks import _viral_page as page
 from benchmarks._counted import Counted
 from benchmarks._kit import WrongAnswerError, write_json
 from benchmarks._log_rows import LogRows
+from benchmarks._pages import written
 from benchmarks._viral_load import VIRAL, Curve, Load
 from benchmarks._viral_plot import plot
 from benchmarks._viral_seconds import Change, Second, findings, seconds
@@ -138,7 +139,7 @@ def main() -> None:
         (DOCS / "viral.svg").write_text(plot(each, found.changes, curve, RATE_MAX))
         text = page.measured(figures, short)
         path = DOCS / "sharding.md"
-        path.write_text(page.written(path.read_text(), text))
+        path.write_text(written(path.read_text(), page.BEGIN, page.END, text))
     write_json(
         given.json,
         "viral",

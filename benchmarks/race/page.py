@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from benchmarks._pages import written
 from benchmarks.race.contestants import ROOT
 from benchmarks.race.figures import how_it_was_run, machine
 from benchmarks.race.goals import reached
@@ -27,19 +28,10 @@ def write(race: Race, skipped: Sequence[str], folder: Path = FOLDER) -> None:
     Raises ValueError, before anything is written, for a page without markers.
     """
     page = folder / "race.md"
-    text = written(page.read_text(), measured(race, skipped))
+    text = written(page.read_text(), BEGIN, END, measured(race, skipped))
     page.write_text(text)
     (folder / "race.svg").write_text(plot(race))
     (folder / "race.json").write_text(json.dumps(race.document(), indent=2) + "\n")
-
-
-def written(page: str, measured: str) -> str:
-    """The page with what is between its markers replaced. Raises ValueError without markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}"
 
 
 def measured(race: Race, skipped: Sequence[str]) -> str:

@@ -8,11 +8,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks._kit import Outcome
+from benchmarks._pages import written
 from benchmarks.race.arena import Arena
 from benchmarks.race.contestants import CEILING, ENTRIES, ROOT, Entry
 from benchmarks.race.figures import Race, figures_of, table
 from benchmarks.race.goals import GOALS, doubts, reached
-from benchmarks.race.page import BEGIN, END, write, written
+from benchmarks.race.page import BEGIN, END, write
 from benchmarks.race.turns import Racer, Turn
 from benchmarks.race.usage import Cost
 
@@ -96,7 +97,7 @@ def test_page_plot_and_figures_are_written(tmp_path: Path) -> None:
 
 def test_a_page_without_markers_is_left_alone() -> None:
     with pytest.raises(ValueError, match="needs the lines"):
-        written("no markers", "measured")
+        written("no markers", BEGIN, END, "measured")
 
 
 def test_the_page_in_docs_has_the_markers() -> None:
