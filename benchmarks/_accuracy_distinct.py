@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sketches.distinct import Distinct
-from sketches.registers import standard_error
+from sketches.precision import standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

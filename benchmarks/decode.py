@@ -11,17 +11,16 @@ import time
 from collections.abc import Callable
 
 import msgspec
-import numpy as np
 
 from pipeline.decode import decode
 from schemas.events import FIELDS, Event
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
-from schemas.records import Headers, Records
+from schemas.records import Headers
+from tests.kit.modelled import LOG_MS, fetched
 
 SEED = 1
 ROUNDS = 5
 ROWS_PER_FRAME = 10_000
-NOW_MS = 1_790_000_000_000
 FRAME_HEADERS: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
 
 
@@ -40,7 +39,7 @@ def short_events(count: int) -> list[dict[str, object]]:
     """The least a producer sends: counter and time."""
     chance = random.Random(SEED)
     return [
-        {"counter": f"likes:post-{chance.randrange(10_000)}", "at": NOW_MS + number}
+        {"counter": f"likes:post-{chance.randrange(10_000)}", "at": LOG_MS + number}
         for number in range(count)
     ]
 
@@ -52,25 +51,13 @@ def full_events(count: int) -> list[dict[str, object]]:
         {
             "counter": f"likes:post-{chance.randrange(10_000)}",
             "delta": 1,
-            "at": NOW_MS + number,
+            "at": LOG_MS + number,
             "member": f"user-{chance.randrange(100_000)}",
             "region": "eu",
             "id": f"{chance.getrandbits(64):016x}",
         }
         for number in range(count)
     ]
-
-
-def as_records(values: list[bytes], headers: Headers) -> Records:
-    count = len(values)
-    return Records(
-        partition=0,
-        offsets=np.arange(count, dtype=np.int64),
-        timestamps_ms=np.full(count, NOW_MS, np.int64),
-        keys=[None] * count,
-        values=list(values),
-        headers=[headers] * count,
-    )
 
 
 def as_frames(events: list[dict[str, object]]) -> list[bytes]:
@@ -97,8 +84,9 @@ def report(name: str, events: list[dict[str, object]]) -> None:
     values = [json.dumps(event, separators=(",", ":")).encode() for event in events]
     one_bad = [*values[:-1], b'{"counter":"likes"}']
     sample = values[: len(values) // 10]
-    records, frames = as_records(values, ()), as_records(as_frames(events), FRAME_HEADERS)
-    spoiled = as_records(one_bad, ())
+    records = fetched(values)
+    frames = fetched(as_frames(events), FRAME_HEADERS)
+    spoiled = fetched(one_bad)
     typed = msgspec.json.Decoder(Fields)
     assert decode(records).columns.num_rows == decode(frames).columns.num_rows == len(events)
     figures = {

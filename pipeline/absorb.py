@@ -17,7 +17,7 @@ from pipeline.dead_letters import DeadLetter, dead_letters
 from pipeline.decode import Control, Refused, decode
 from pipeline.errors import BadInputError, ShardRefusedError
 from pipeline.refused import WHOLE_RECORD
-from pipeline.rules import RULES_KIND, CountingRules, parse_rules
+from pipeline.rules import RULES_KIND, CountingRules, NewerRulesError, parse_rules
 from pipeline.shard import Fetched, Row
 
 if TYPE_CHECKING:
@@ -38,18 +38,21 @@ FEW_ROWS = 100
 @dataclass(frozen=True, slots=True)
 class Absorbed:
     """What came of a fetch, beside the cells: rows counted, what was refused, heartbeats' times,
-    and whether somebody asked for a flush."""
+    and whether somebody asked for a flush. `controls` are records that are no increments, of which
+    something is kept until it is written, too."""
 
     rows: int
     dead_letters: list[DeadLetter]
     heartbeats_ms: list[int]
     flush_asked: bool
+    controls: int = 0
 
 
 def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     """Count what the fetch holds from the shard's position on, and move the position past it.
 
-    Raises ShardRefusedError, having counted nothing, when there is a gap before the fetch.
+    Raises ShardRefusedError, having counted nothing, when there is a gap before the fetch, or rules
+    of a newer Tally in it.
     """
     if fetch.start > shard.position:
         raise ShardRefusedError(
@@ -61,7 +64,10 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     start, records = shard.position, fetch.records
     decoded = fetch.decoded or decode(records)
     control = [one for one in decoded.control if one.offset >= start]
-    rules, bad_rules = _rules(control)
+    try:
+        rules, bad_rules = _rules(control)
+    except NewerRulesError as error:
+        raise ShardRefusedError(shard.partition, f"it has {error}") from error
     adjustments, bad_adjustments = placed_adjustments(control, records, shard.log_ms)
     bad = [*decoded.refused, *bad_rules, *bad_adjustments]
     refused = [one for one in bad if one.offset >= start]
@@ -89,6 +95,7 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
         [one for one in letters if one.timestamp_ms >= shard.counts_from_ms],
         [one.timestamp_ms for one in control if one.kind == HEARTBEAT_KIND],
         any(one.kind == FLUSH_KIND for one in control),
+        len(control),
     )
 
 

@@ -34,9 +34,10 @@ from faust.types import TP, ConsumerMessage
 
 from pipeline.decode import decode
 from pipeline.errors import TryAgainError
-from pipeline.record_batches import keep_bytes_of_fetches, records_of
+from pipeline.found_records import FoundRecords, has_places
+from pipeline.native.loading import kernels
+from pipeline.record_batches import MadeRecords, keep_bytes_of_fetches, made_of
 from pipeline.shard import BatchMark
-from schemas.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from faust.types.transports import ConsumerT
 
     from pipeline.decode import Decoded
+    from schemas.records import Records
 
 SCHEME = "tally-bulk"
 """The scheme of a broker URL that asks for this transport."""
@@ -108,39 +110,49 @@ class FetchSchema(faust.Schema[Any, Any]):
         return decode
 
 
-def drain(result: FetchResult, tp: TP) -> Fetch | None:
+def drain(result: FetchResult, tp: TP, *, find: bool = False) -> Fetch | None:
     """Everything `result` still holds, or None if it is not to be used (paused, revoked, moved on).
 
-    What a transaction wrote that was aborted is left out, if the consumer reads what is committed.
-    Raises CorruptRecordException when a batch's CRC does not fit; the consumer then fetches again.
+    With `find`, which needs the kernels, records are places in the fetch instead of objects. What a
+    transaction wrote that was aborted is left out, if the consumer reads what is committed. Raises
+    CorruptRecordException when a batch is not what its CRC says; the consumer then fetches again. A
+    batch whose CRC fits and that cannot be read is one record (pipeline/record_batches.py).
     """
     if not result.check_assignment(tp) or not result.has_more():
         return None
     pending = result._partition_records
     start = next_offset = pending.next_fetch_offset
-    records: list[Any] = []
     batches = pending._records
+    read = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
+    taken: list[Any] = []
     first_batch: BatchMark | None = None
     last_batch: BatchMark | None = None
     while batches.has_next():
         batch = batches.next_batch()
-        if pending._check_crcs and not batch.validate_crc():
+        if pending._check_crcs and not read.is_whole(batch):
             raise CorruptRecordException(f"Invalid CRC - {tp}")
-        if not _is_aborted(batch, pending) and not batch.is_control_batch:
-            records.extend(records_of(batch, batches))
+        if _is_aborted(batch, pending) or batch.is_control_batch:
+            read.skip(batch)
+        else:
+            read.take(batch)
+            taken.append(batch)
         next_offset = batch.next_offset
         last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
         first_batch = first_batch or last_batch
-    if records and records[0].offset < start:
+    records = read.records(tp.partition)
+    if records is None:
+        # A batch cannot be read: then each is looked at by itself.
+        records = made_of(taken, batches).records(tp.partition)
+    if len(records) and records.offsets[0] < start:
         # A fetch begins with the whole batch that holds the offset asked for.
-        records = [record for record in records if record.offset >= start]
+        records = records.cut(int(np.searchsorted(records.offsets, start)), len(records))
     pending.next_fetch_offset = next_offset
     result._update_position()
     result._partition_records = None
     return Fetch(
         start,
         next_offset,
-        _columns(tp.partition, records),
+        records,
         first_batch,
         last_batch,
         batches.size_in_bytes(),
@@ -167,17 +179,6 @@ def _is_aborted(batch: Any, pending: Any) -> bool:
     if batch.is_control_batch and pending._contains_abort_marker(batch):
         pending._aborted_producers.discard(batch.producer_id)
     return batch.is_transactional and batch.producer_id in pending._aborted_producers
-
-
-def _columns(partition: int, records: list[Any]) -> Records:
-    return Records(
-        partition,
-        np.array([record.offset for record in records], np.int64),
-        np.array([record.timestamp for record in records], np.int64),
-        [record.key for record in records],
-        [record.value for record in records],
-        [tuple(record.headers) for record in records],
-    )
 
 
 class BulkConsumerThread(driver.AIOKafkaConsumerThread):
@@ -241,10 +242,12 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
             fetcher._notify(fetcher._wait_consume_future)
             if type(result) is not FetchResult:
                 result.check_raise()
-            if (fetch := drain(result, tp)) is not None:
-                is_counted = tp.topic not in changelogs
+            is_counted = tp.topic not in changelogs
+            if (fetch := drain(result, tp, find=is_counted and kernels.are_loaded)) is not None:
+                if fetch.size_bytes >= FETCH_BYTES_MIN:
+                    kernels.load_soon()
                 # Here, in the consumer's thread, it goes on while another fetch is counted.
-                decoded = decode(fetch.records) if is_counted else None
+                decoded = decode(fetch.records).encoded() if is_counted else None
                 drained[tp] = replace(fetch, decoded=decoded)
                 drained_bytes += fetch.size_bytes
             if drained_bytes >= AHEAD_BYTES:

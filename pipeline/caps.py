@@ -15,17 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.slots import spill_counter
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from pipeline.rules import CountingRules
-
-
-def spill_counter(group: str) -> str:
-    """The counter that stands for the rest of a family. No event can name it: its key is empty."""
-    return f"{group}:"
 
 
 def is_sketched(counters: pa.ChunkedArray, rules: CountingRules) -> NDArray[np.bool_]:
@@ -47,8 +44,8 @@ def spill(rows: pa.Table, spilled: NDArray[np.bool_], rules: CountingRules) -> p
     names = encoded.dictionary.to_pylist()
     rest = pa.array([spill_counter(rules.group_of(name)) for name in names], pa.string())
     where = pa.array(spilled)
-    counter = pc.if_else(where, rest.take(encoded.indices), rows["counter"])
-    region = pc.if_else(where, "", rows["region"])
+    counter = pc.if_else(where, rest.take(encoded.indices), encoded.dictionary_decode())
+    region = pc.if_else(where, "", rows["region"].cast(pa.string()))
     for name, column in (("counter", counter), ("region", region)):
         rows = rows.set_column(rows.column_names.index(name), name, column)
     return rows
@@ -61,9 +58,9 @@ class Opened:
         self.ahead: set[str] = set()
         self.counts: Counter[str] = Counter()
 
-    def recount(self, counters: Iterable[str], rules: CountingRules) -> None:
+    def recount(self, counters: pa.Array, rules: CountingRules) -> None:
         """Begin anew with the counters of all open cells. Cells of the rest do not count."""
-        self.counts = self._opening(counters, rules)
+        self.counts = _opening(counters, rules)
 
     def admit(
         self, counters: pa.ChunkedArray, fresh: NDArray[np.bool_], rules: CountingRules
@@ -71,11 +68,8 @@ class Opened:
         """Count the new cells, those where `fresh` is true; False, counting none, if too many."""
         if not fresh.any():
             return True
-        names = counters.filter(pa.array(fresh))
-        if rules.families:
-            return self._admit_groups(self._opening(names.to_pylist(), rules), rules)
-        opening = len(names) - pc.sum(pc.equal(names, spill_counter(""))).as_py()
-        return self._admit_groups({"": opening}, rules)
+        names = counters if fresh.all() else counters.filter(pa.array(fresh))
+        return self._admit_groups(_opening(names, rules), rules)
 
     def beyond(self, counters: Iterable[str], rules: CountingRules) -> list[bool]:
         """Which of the new cells, in log order, are too many."""
@@ -90,7 +84,8 @@ class Opened:
     ) -> bool:
         """As `admit`, where cells may be ahead: `counters` by cell key, `known` are in memory."""
         fresh = [key for key in counters if key in self.ahead or key not in known]
-        if not self._admit_groups(self._opening((counters[key] for key in fresh), rules), rules):
+        names = pa.array([counters[key] for key in fresh], pa.string())
+        if not self._admit_groups(_opening(names, rules), rules):
             return False
         self.ahead.difference_update(fresh)
         return True
@@ -103,11 +98,6 @@ class Opened:
         self.ahead.discard(key)
         return True
 
-    def _opening(self, counters: Iterable[str], rules: CountingRules) -> Counter[str]:
-        """How many cells each group would open. Cells of the rest do not count."""
-        grouped = ((name, rules.group_of(name)) for name in counters)
-        return Counter(group for name, group in grouped if name != spill_counter(group))
-
     def _admit_groups(self, opening: Mapping[str, int], rules: CountingRules) -> bool:
         if any(
             self.counts[group] + count > rules.cells_max(group) for group, count in opening.items()
@@ -115,3 +105,19 @@ class Opened:
             return False
         self.counts.update(opening)
         return True
+
+
+def _opening(counters: pa.Array, rules: CountingRules) -> Counter[str]:
+    """How many cells each group would open. Cells of the rest do not count.
+
+    Families are few, so each is looked up once.
+    """
+    families = pc.list_element(pc.split_pattern(counters, ":", max_splits=1), 0).dictionary_encode()
+    counts = np.bincount(families.indices.to_numpy(), minlength=len(families.dictionary))
+    opening: Counter[str] = Counter()
+    for family, count in zip(families.dictionary.to_pylist(), counts.tolist(), strict=True):
+        # Only families that rules name have a rest of their own, and "" has that of all others.
+        opening[family if family in rules.families else ""] += count
+    for group in list(opening):
+        opening[group] -= pc.sum(pc.equal(counters, spill_counter(group)), min_count=0).as_py()
+    return opening

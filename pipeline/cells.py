@@ -21,7 +21,9 @@ import pyarrow as pa
 
 from pipeline.caps import Opened, is_sketched, spill
 from pipeline.cell_groups import ROWS_MAX, CellGroups, CellSums
-from pipeline.cell_keys import WINDOW_MS, CellKey
+from pipeline.cell_keys import WINDOW_MS, CellColumns, CellKey
+from pipeline.cell_names import CellNames
+from pipeline.slots import SLOT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SLOT_MS", "WINDOW_MS", "Came", "CellKey", "CellValues", "SlotCells", "SlotSnapshot"]
 
-SLOT_MS = 60_000
 assert SLOT_MS % WINDOW_MS == 0
 
 Purpose = Literal["flush", "checkpoint"]
@@ -82,6 +83,10 @@ class SlotSnapshot:
     changes: Int64Column
     values: CellValues
 
+    def names(self) -> CellColumns:
+        """Counter, region and window of each: what a cell is called never changes."""
+        return self.cells.names.of(self.rows, self.values.keys)
+
     def confirm(self) -> None:
         """The values are stored. A cell that changed since the snapshot stays dirty."""
         self.cells.confirmed[self.purpose][self.rows] = self.changes
@@ -107,6 +112,7 @@ class SlotCells:
         self.slot_ms = slot_ms
         self._index: dict[str, int] = {}
         self._keys: list[str] = []
+        self.names = CellNames()
         self.opened = Opened()
         self._p = _zeros(_INITIAL_ROWS)
         self._n = _zeros(_INITIAL_ROWS)
@@ -165,7 +171,7 @@ class SlotCells:
             else self.opened.admit(groups.counters, at < 0, rules)
         ):
             return False
-        self._open(groups.keys, at, sums.first)
+        self._open(groups.keys, at, sums.first, groups)
         self._p[at] += sums.p
         self._n[at] += sums.n
         self._through[at] = np.maximum(self._through[at], sums.last)
@@ -221,8 +227,10 @@ class SlotCells:
 
     def recount(self, rules: CountingRules) -> None:
         """Count the open cells anew, by the families that `rules` name."""
-        open_keys = (key for key in self._keys if key not in self.opened.ahead)
-        self.opened.recount((CellKey.parse(key).counter for key in open_keys), rules)
+        ahead = self.opened.ahead
+        is_open = np.fromiter((key not in ahead for key in self._keys), np.bool_, len(self._keys))
+        names = self.names.of(np.arange(len(self._keys)), self._keys)
+        self.opened.recount(names.counters.filter(pa.array(is_open)), rules)
 
     def snapshot(self, purpose: Purpose) -> SlotSnapshot:
         """A copy of the cells that are dirty for `purpose`, possibly none."""
@@ -287,8 +295,17 @@ class SlotCells:
             (self._p[at] > CELL_MAX - p[known]).any() or (self._n[at] > CELL_MAX - n[known]).any()
         )
 
-    def _open(self, keys: Sequence[str], at: Int64Column, first: Int64Column) -> None:
-        """Give each key (all different) whose place in `at` is -1 a row of zeros, and its place."""
+    def _open(
+        self,
+        keys: Sequence[str],
+        at: Int64Column,
+        first: Int64Column,
+        groups: CellGroups | None = None,
+    ) -> None:
+        """Give each key (all different) whose place in `at` is -1 a row of zeros, and its place.
+
+        `groups` are the cells of the keys, where they are at hand.
+        """
         fresh = at < 0
         count = int(np.count_nonzero(fresh))
         if not count:
@@ -297,6 +314,8 @@ class SlotCells:
         self._reserve(size + count)
         at[fresh] = np.arange(size, size + count)
         new_keys = list(compress(keys, fresh.tolist()))
+        if groups is not None:
+            self.names.add(self._keys, groups, fresh)
         self._keys.extend(new_keys)
         self._index.update(zip(new_keys, range(size, size + count), strict=True))
         self._through[size : size + count] = -1

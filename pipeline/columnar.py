@@ -191,7 +191,7 @@ def _rows(
     delta = columns["delta"].to_numpy()
     region = columns["region"]
     if has_regions is not None and not has_regions.all():
-        region = pc.if_else(pa.array(has_regions), region, "")
+        region = pc.if_else(pa.array(has_regions), region.cast(pa.string()), "")
     rows = {
         "counter": columns["counter"],
         "region": region,

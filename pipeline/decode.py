@@ -6,7 +6,8 @@ Whether an event is too late or in the future is not decided here, since that ne
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pipeline.decode_json import read_json
 from pipeline.errors import BadInputError
 from pipeline.lanes import RETRY_HEADER, Lanes, Retry, sort_into_lanes
-from schemas.checks import bad_rows
+from schemas.checks import bad_rows, bad_times
 from schemas.events import check_event, read_event
 from schemas.frames import FRAME_SCHEMA, Frame, read_frames
 from schemas.records import Records
@@ -34,6 +35,7 @@ COLUMNS = pa.schema(
 """Of `Decoded.columns`. Only `member` and `id` hold nulls."""
 
 RETRY_REASON = f"{RETRY_HEADER}: expected offset/row/timestamp_ms of the record that is retried"
+UNREADABLE_REASON = "batch: its records cannot be read; it is damaged, or too large when unpacked"
 TOMBSTONE_REASON = "no value; a tombstone is no event"
 NO_TIME_REASON = "at: missing, and the log gives no time"
 # Below it, on average, joining chunks costs less than the fixed cost of each later step per chunk.
@@ -79,11 +81,20 @@ class Decoded:
     control: list[Control]
     retries: dict[int, Retry]
 
+    def encoded(self) -> "Decoded":
+        """The same with counters and regions as dictionaries: each text is then looked at once."""
+        columns = self.columns
+        for name in ("counter", "region"):
+            place = columns.column_names.index(name)
+            found = columns.column(name).combine_chunks().dictionary_encode()
+            columns = columns.set_column(place, name, found)
+        return replace(self, columns=columns)
+
 
 def decode(records: Records) -> Decoded:
     """Every record's increments, or why there are none. Never blocks; no input makes it raise."""
     lanes = sort_into_lanes(records)
-    json_columns, json_reasons = read_json(lanes.json_values)
+    read = read_json(lanes.json_values)
     frames, refused = _read_frames(records, lanes)
     for index in lanes.tombstones:
         refused.append(Refused(int(records.offsets[index]), 0, TOMBSTONE_REASON, b""))
@@ -91,13 +102,18 @@ def decode(records: Records) -> Decoded:
         value = records.values[index] or b""
         refused.append(Refused(int(records.offsets[index]), 0, RETRY_REASON, value))
 
-    columns = _assemble(records, lanes, json_columns, frames)
-    bad = bad_rows(columns)
+    for index in lanes.unreadable:
+        value = records.values[index] or b""
+        refused.append(Refused(int(records.offsets[index]), 0, UNREADABLE_REASON, value))
+
+    columns = _assemble(records, lanes, read.columns, frames)
+    is_checked = read.are_checked and not frames.frames
+    bad = bad_times(columns) if is_checked else bad_rows(columns)
     if bad.any():
-        asker = _Asker(columns, lanes.json_values, json_reasons, frames.frames)
+        asker = _Asker(columns, lanes.json_values, read.reasons, frames.frames)
         refused += [asker.refused(int(place)) for place in np.flatnonzero(bad)]
         columns = columns.filter(pa.array(~bad))
-    if lanes.json_values and frames.frames:
+    if len(lanes.json_values) and frames.frames:
         columns = columns.take(
             pc.sort_indices(columns, [("offset", "ascending"), ("row", "ascending")])
         )
@@ -162,7 +178,7 @@ class _Asker:
     def __init__(
         self,
         columns: pa.Table,
-        json_values: list[bytes],
+        json_values: Sequence[bytes],
         json_reasons: dict[int, str],
         frames: list[tuple[int, Frame]],
     ) -> None:

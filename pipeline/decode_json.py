@@ -6,13 +6,17 @@ ignored fields only: bytes that are not UTF-8, nesting beyond 200 levels, whole 
 model reads again. So both agree by construction, and a property test looks for the rest.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import BadInputError
+from schemas.blobs import Blobs
 from schemas.events import DELTA_DEFAULT, REGION_DEFAULT, read_event
 from schemas.frame_columns import REFUSED_AT, REFUSED_DELTA, times_from_text
 from schemas.frames import FRAME_SCHEMA
@@ -49,22 +53,47 @@ _NO_ROWS = FRAME_SCHEMA.empty_table()
 _decode = msgspec.json.Decoder(_Increment).decode
 
 
-def read_json(values: list[bytes]) -> tuple[pa.Table, dict[int, str]]:
-    """Columns of FRAME_SCHEMA, a row for each value, and the reason for each row known as bad.
+class Read(NamedTuple):
+    """JSON values as columns of FRAME_SCHEMA, a row for each.
 
     The row of a refused value has no counter, so the checks refuse it too. Other rows are typed and
-    have their defaults, but for `at`; they are not yet checked against the event's limits.
+    have their defaults, but for `at`. `reasons` has why, for each row known as bad. `are_checked`
+    tells that all rows are within the event's limits; else they are not yet checked against them.
     """
+
+    columns: pa.Table
+    reasons: dict[int, str]
+    are_checked: bool = False
+
+
+def read_json(values: Sequence[bytes]) -> Read:
+    """Read each value. Never raises."""
+    if isinstance(values, Blobs):
+        return _read_blobs(values)
     reasons: dict[int, str] = {}
     tables = [] if values else [_NO_ROWS]
     for start in range(0, len(values), _SLICE):
         table, reasons_of_slice = _read_slice(values[start : start + _SLICE])
         tables.append(table)
         reasons.update((start + row, reason) for row, reason in reasons_of_slice.items())
-    return pa.concat_tables(tables), reasons
+    return Read(pa.concat_tables(tables), reasons)
 
 
-def _read_slice(values: list[bytes]) -> tuple[pa.Table, dict[int, str]]:
+def _read_blobs(values: Blobs) -> Read:
+    """By the kernel what it can read, the rest as ever."""
+    from pipeline.native.plain import read_plain  # noqa: PLC0415 - where there are blobs, there are kernels
+
+    plain, left = read_plain(values)
+    if not left.size:
+        return Read(plain, {}, are_checked=True)
+    others = read_json([value for value in values.take(left) if value is not None])
+    order = np.empty(len(values), np.int64)
+    order[np.append(np.delete(np.arange(len(values)), left), left)] = np.arange(len(values))
+    columns = pa.concat_tables([plain, others.columns]).take(pa.array(order))
+    return Read(columns, {int(left[row]): why for row, why in others.reasons.items()})
+
+
+def _read_slice(values: Sequence[bytes]) -> tuple[pa.Table, dict[int, str]]:
     reasons: dict[int, str] = {}
     increments = _read_all(values, reasons)
     columns = [
@@ -80,7 +109,7 @@ def _read_slice(values: list[bytes]) -> tuple[pa.Table, dict[int, str]]:
     return pa.table(columns, schema=FRAME_SCHEMA), reasons
 
 
-def _read_all(values: list[bytes], reasons: dict[int, str]) -> list[_Increment]:
+def _read_all(values: Sequence[bytes], reasons: dict[int, str]) -> list[_Increment]:
     increments: list[_Increment] = []
     remaining = map(_decode, _without_doubtful(values))
     while True:
@@ -104,7 +133,7 @@ def _read_by_model(value: bytes, row: int, reasons: dict[int, str]) -> _Incremen
     return _Increment(**dict(event))
 
 
-def _without_doubtful(values: list[bytes]) -> list[bytes]:
+def _without_doubtful(values: Sequence[bytes]) -> Sequence[bytes]:
     """The values, with an empty one, which msgspec refuses, for each that the model must read."""
     candidates = values
     # A line feed continues no character, so the join is UTF-8 only if each value is.

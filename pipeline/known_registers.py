@@ -11,9 +11,8 @@ from pipeline.cell_groups import ROWS_MAX as FETCH_ROWS
 from pipeline.cells import WINDOW_MS
 from pipeline.counter_numbers import ERA_MS, ERA_WINDOWS, NUMBERS_MAX
 from pipeline.registers_of import Whose
-from sketches.register_table import ROWS_MAX, RegisterTable, packed
+from sketches.register_table import ROWS_MAX, RegisterTable
 from sketches.register_table import Raised as RaisedRows
-from sketches.registers import of_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,13 +82,8 @@ class KnownRegisters:
         hashed: NDArray[np.uint64],
     ) -> None:
         """Add members, by their hashes; `which` says to whose registers of these each belongs."""
-        precisions = self.precisions(numbers)
-        if not precisions.all():
-            chosen = precisions[which] > 0
-            which, hashed = which[chosen], hashed[chosen]
-        rows = self._rows(numbers, windows_ms)
-        registers = packed(rows[which], *of_hashes(hashed, precisions[which]))
-        if len(raised := self._table.raise_to(registers)):
+        rows, precisions = self._rows(numbers, windows_ms), self.precisions(numbers)
+        if len(raised := self._table.raise_members(rows, precisions, which, hashed)):
             self.waiting.append(raised)
 
     def raised(self) -> Raised:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from pipeline.cells import SLOT_MS
 from pipeline.rules import EARLINESS_MS
+from pipeline.slots import SLOT_MS
 
 EARLY_REASON = f"at: more than {EARLINESS_MS // 1000} s ahead of log time"
 

@@ -42,8 +42,8 @@ class SpilledRows:
         """Rows of a slot (see SKETCHED_COLUMNS)."""
         at_ms = rows["at"].to_numpy()
         return cls(
-            rows["counter"].combine_chunks(),
-            rows["region"].combine_chunks(),
+            rows["counter"].combine_chunks().cast(pa.string()),
+            rows["region"].combine_chunks().cast(pa.string()),
             at_ms - at_ms % _window_length_ms(slot_ms - at_ms),
             rows["p"].to_numpy() - rows["n"].to_numpy(),
             rows["offset"].to_numpy(),

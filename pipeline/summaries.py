@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.caps import spill_counter
 from pipeline.cell_groups import CellGroups
 from pipeline.cells import WINDOW_MS, CellKey
+from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

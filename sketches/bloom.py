@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from pipeline.errors import BadInputError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 FIRST_CAPACITY = 4_096
 GROWTH = 4
+ERROR_MIN = 1e-9
+"""Far below what rules allow; no filter of a smaller error is read."""
 
 
 @dataclass(slots=True)
@@ -39,9 +43,7 @@ class _Stage:
     @classmethod
     def number(cls, number: int, error: float) -> _Stage:
         """An empty one; the first is number 0."""
-        capacity = FIRST_CAPACITY * GROWTH**number
-        share = error / 2 ** (number + 1)
-        size = math.ceil(capacity * -math.log(share) / math.log(2) ** 2)
+        capacity, size = _planned(number, error)
         hashes = max(1, round(size / capacity * math.log(2)))
         return cls(capacity, hashes, np.zeros(-(-size // 8), np.uint8))
 
@@ -116,7 +118,14 @@ class GrowingFilter:
 
     @classmethod
     def from_bytes(cls, error: float, filled: int, bits: bytes) -> GrowingFilter:
-        """The filter whose bits these are. Raises ValueError if they are too few or too many."""
+        """The filter whose bits these are. Raises BadInputError if they are too few or too many.
+
+        What is said of the bits is compared with them before any room is made for it.
+        """
+        if not (ERROR_MIN <= error < 1 and filled >= 0):
+            raise BadInputError(f"no filter has {filled} members and an error of {error}")
+        if (size := _size_of(error, filled)) != len(bits):
+            raise BadInputError(f"a filter of {filled} members has {size} bytes, not {len(bits)}")
         found, rest = cls(error), bits
         while filled:
             stage = found._open()
@@ -124,8 +133,6 @@ class GrowingFilter:
             filled -= stage.filled
             own, rest = rest[: len(stage.bits)], rest[len(stage.bits) :]
             stage.bits[:] = np.frombuffer(own, np.uint8)
-        if rest:
-            raise ValueError(f"{len(rest)} bytes more than a filter of so many members has")
         return found
 
     def _has(self, high: Halves, low: Halves) -> Flags:
@@ -140,6 +147,24 @@ class GrowingFilter:
         if not self._stages or self._stages[-1].filled == self._stages[-1].capacity:
             self._stages.append(_Stage.number(len(self._stages), self.error))
         return self._stages[-1]
+
+
+def _planned(number: int, error: float) -> tuple[int, int]:
+    """How many members the filter of a number is for, and how many bits it has."""
+    capacity = FIRST_CAPACITY * GROWTH**number
+    share = error / 2 ** (number + 1)
+    return capacity, math.ceil(capacity * -math.log(share) / math.log(2) ** 2)
+
+
+def _size_of(error: float, filled: int) -> int:
+    """The bytes of all filters for so many members. There are few, since each is larger."""
+    number = size = 0
+    while filled > 0:
+        capacity, bits = _planned(number, error)
+        filled -= capacity
+        size += -(-bits // 8)
+        number += 1
+    return size
 
 
 def _covered(stage: _Stage, places: NDArray[np.uint64]) -> Flags:

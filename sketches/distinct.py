@@ -15,16 +15,8 @@ import numpy as np
 from pipeline.errors import BadInputError
 from sketches.answers import Estimate, around
 from sketches.envelope import seal, unseal
-from sketches.registers import (
-    PRECISION_MAX,
-    PRECISION_MIN,
-    estimated,
-    folded,
-    placed,
-    rank_max,
-    standard_error,
-    whole,
-)
+from sketches.precision import PRECISION_MAX, PRECISION_MIN, precision_for, standard_error
+from sketches.registers import estimated, folded, placed, rank_max, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -56,12 +48,7 @@ class Distinct:
     @classmethod
     def for_error(cls, error: float) -> Self:
         """The smallest sketch whose relative standard error is at most `error` (0.0041 to 0.26)."""
-        least, most = standard_error(PRECISION_MAX), standard_error(PRECISION_MIN)
-        if not least <= error <= most:
-            raise BadInputError(
-                f"a standard error of {error} is not between {least:.4f} and {most:.2f}"
-            )
-        return cls(max(PRECISION_MIN, math.ceil(2 * math.log2(1.04 / error))))
+        return cls(precision_for(error))
 
     @classmethod
     def from_registers(cls, precision: int, indexes: ArrayLike, ranks: ArrayLike) -> Self:

@@ -13,6 +13,8 @@ import pyarrow as pa
 from clickhouse_cityhash.cityhash import CityHash64
 
 from pipeline.errors import BadInputError
+from pipeline.native.loading import kernels
+from schemas.frame_columns import starts_and_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +59,22 @@ def hashes(column: Column) -> NDArray[np.uint64]:
         except (UnicodeError, TypeError) as error:
             raise BadInputError(f"not a column of Unicode texts: {error}") from error
     found = texts(column)
+    if kernels.are_loaded and found.type == pa.string() and len(found):
+        return _hashed_in_place(found)
     raw = found.cast(pa.large_binary() if pa.types.is_large_string(found.type) else pa.binary())
     return np.fromiter(map(CityHash64, raw.to_pylist()), np.uint64, len(raw))
+
+
+def _hashed_in_place(found: pa.StringArray) -> NDArray[np.uint64]:
+    """By a kernel, without an object for any text; those that it leaves one by one."""
+    from pipeline.native.hashing import SIZE_MAX, hash_texts  # noqa: PLC0415 - loaded late
+
+    starts, data = starts_and_bytes(found)
+    hashed = np.empty(len(found), np.uint64)
+    if hash_texts(data, starts, hashed):
+        for row in np.flatnonzero(np.diff(starts) > SIZE_MAX).tolist():
+            hashed[row] = CityHash64(data[starts[row] : starts[row + 1]].tobytes())
+    return hashed
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

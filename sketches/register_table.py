@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.native.loading import kernels
+from sketches.registers import of_hashes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from sketches.registers import Indexes, Ranks
 
     Packed = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
     Places = NDArray[np.int64]
 
 ROWS_MAX = 1 << 40
@@ -96,6 +100,33 @@ class RegisterTable:
         self._reserve(self._hit + len(rising))
         self._hit += self._put(rising)
         return Raised(rising)
+
+    def raise_members(self, rows: Rows, precisions: Packed, which: Rows, hashed: Packed) -> Raised:
+        """Add members by their hashes; `which` says to which of the rows each belongs.
+
+        Rows with a precision of 0 take none. Returns the registers that rose.
+        """
+        if kernels.are_loaded:
+            return self._raise_one_by_one(rows, precisions, which, hashed)
+        if not precisions.all():
+            chosen = precisions[which] > 0
+            which, hashed = which[chosen], hashed[chosen]
+        return self.raise_to(packed(rows[which], *of_hashes(hashed, precisions[which])))
+
+    def _raise_one_by_one(
+        self, rows: Rows, precisions: Packed, which: Rows, hashed: Packed
+    ) -> Raised:
+        from pipeline.native.registers import raise_members  # noqa: PLC0415 - loaded late
+
+        raised, counts = np.empty(len(which), np.uint64), np.array([self._hit, 0], np.int64)
+        member = 0
+        while member < len(which):
+            self._reserve(self._hit + 1)
+            member = raise_members(
+                self._entries, member, rows, precisions, which, hashed, raised, counts
+            )
+            self._hit = int(counts[0])
+        return Raised(_greatest(raised[: counts[1]]))
 
     def _find(self, keys: Packed) -> Places:
         """Where each key is, or the free place where it would be."""

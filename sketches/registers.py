@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Indexes = NDArray[np.uint16]
     Ranks = NDArray[np.uint8]
 
-PRECISION_MIN, PRECISION_MAX = 4, 16  # a register's number fits the UInt16 of the tables
 STEPS = 32  # of both series below; the last third of them changes nothing even at precision 16
 ALPHA = (3248660424278399, 4503599627370496)  # 1 / (2 ln 2), as the exact fraction a double holds
 WHOLE_MAX = 18446744073709549568.0  # the greatest double below 2^64, what a UInt64 can tell
@@ -39,11 +38,6 @@ assert ALPHA[0] / ALPHA[1] == 1 / (2 * math.log(2))
 def rank_max(precision: int) -> int:
     """The rank of a hash whose bits after the register's number are all zero."""
     return 65 - precision
-
-
-def standard_error(precision: int) -> float:
-    """The relative standard error of an estimate at its worst; small counts do better."""
-    return 1.04 / math.sqrt(1 << precision)
 
 
 def placed(members: Column, precision: int) -> tuple[Indexes, Ranks]:

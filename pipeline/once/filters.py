@@ -118,7 +118,9 @@ def recovered_filter(
         if one.parts and one.number <= filled:
             whole.setdefault((one.number, one.writer), {})[one.part] = one
     complete = [
-        place for place, found in whole.items() if len(found) == next(iter(found.values())).parts
+        place
+        for place, found in whole.items()
+        if found.keys() == set(range(next(iter(found.values())).parts))
     ]
     start, bits = 0, b""
     if complete:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.cells import CellKey
 from pipeline.changelog import CELL_VALUE
+from pipeline.decode import Decoded
 from pipeline.distinct import RegistersOf
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
@@ -125,11 +126,14 @@ def registers(shard: Shard) -> dict[tuple[RegistersOf, int], int]:
     log=st.lists(records, min_size=1, max_size=25),
     ahead=restored,
     cut=st.integers(1, 25),
+    is_encoded=st.booleans(),
 )
 def test_rows_and_columns_agree(
     log: list[tuple[int, CountingRules | None, list[Event]]],
     ahead: list[tuple[str, int, int, bool]],
     cut: int,
+    *,
+    is_encoded: bool,
 ) -> None:
     times: list[tuple[int, int]] = []
     now_ms = T0
@@ -154,6 +158,9 @@ def test_rows_and_columns_agree(
         end = min(start + cut, len(log))
         part = [row for row in rows if start <= row.offset < end]
         inside = [found for found in rules_at if start <= found[0] < end]
-        refused_two += two.absorb_columns(columns_of(part), fetched(times[start:end], inside, end))
+        columns = columns_of(part)
+        if is_encoded:  # as fetches come to a worker
+            columns = Decoded(columns, [], [], {}).encoded().columns
+        refused_two += two.absorb_columns(columns, fetched(times[start:end], inside, end))
     assert refused_two == refused_one
     assert state(two) == state(one)

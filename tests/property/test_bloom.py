@@ -1,12 +1,15 @@
 """A growing filter does not depend on how its members were cut into calls."""
 
+import math
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from pipeline.errors import BadInputError
 from sketches import bloom
 from sketches.bloom import GrowingFilter
 
@@ -40,3 +43,14 @@ def test_members_added_together_are_added_one_by_one(
         assert one.filled == many.filled == again.filled == sum(by_one)
         known = GrowingFilter.from_bytes(error, one.filled, one.to_bytes())
         assert not known.add(high, low).any()
+
+
+@pytest.mark.parametrize(
+    ("error", "filled", "size"),
+    [(0.1, 10**15, 100), (0.1, -1, 0), (math.nan, 1, 10), (0.0, 1, 10), (2.0, 1, 10), (0.1, 1, 5)],
+)
+def test_bits_that_are_not_what_is_said_of_them_are_refused_before_room_is_made(
+    error: float, filled: int, size: int
+) -> None:
+    with pytest.raises(BadInputError):
+        GrowingFilter.from_bytes(error, filled, bytes(size))

@@ -1,23 +1,22 @@
-"""The fast decoder and the model accept, refuse and read the same, whatever the bytes.
+"""The fast decoders and the model accept, refuse and read the same, whatever the bytes.
 
 Hypothesis prints the failing example and a blob that replays it.
 """
 
 import json
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.decode import Decoded, decode
-from pipeline.errors import BadInputError
-from schemas.events import FIELDS, read_event
+from schemas.blobs import Blobs
+from schemas.events import FIELDS
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
-from schemas.records import Headers, Records
+from schemas.records import Headers
 from schemas.times import AT_MAX_MS
+from tests.kit.modelled import LOG_MS, as_the_model_reads, fetched
 
-LOG_MS = 1_790_000_000_000
 FRAME_HEADERS: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
 
 thorough = settings(
@@ -28,37 +27,12 @@ thorough = settings(
 )
 
 
-def fetched(values: list[bytes], headers: Headers = ()) -> Records:
-    count = len(values)
-    return Records(
-        partition=0,
-        offsets=np.arange(count, dtype=np.int64),
-        timestamps_ms=np.full(count, LOG_MS, np.int64),
-        keys=[None] * count,
-        values=list(values),
-        headers=[headers] * count,
-    )
-
-
-def as_the_model_reads(values: list[bytes]) -> tuple[list[dict[str, object]], list[object]]:
-    rows: list[dict[str, object]] = []
-    refused: list[object] = []
-    for offset, value in enumerate(values):
-        try:
-            event = read_event(value).model_dump()
-        except BadInputError as error:
-            refused.append((offset, str(error), value))
-            continue
-        event["at"] = LOG_MS if event["at"] is None else event["at"]
-        rows.append({**event, "offset": offset, "row": 0, "log_ms": LOG_MS})
-    return rows, refused
-
-
 def assert_both_agree(values: list[bytes]) -> Decoded:
-    decoded = decode(fetched(values))
     rows, refused = as_the_model_reads(values)
-    assert decoded.columns.to_pylist() == rows
-    assert [(one.offset, one.reason, one.value) for one in decoded.refused] == refused
+    for column in (values, Blobs.of(values)):  # objects, and places that the kernels read
+        decoded = decode(fetched(column))
+        assert decoded.columns.to_pylist() == rows
+        assert [(one.offset, one.reason, one.value) for one in decoded.refused] == refused
     return decoded
 
 

@@ -97,10 +97,13 @@ def test_a_constant_rate_settles_within_seconds_and_then_hardly_changes(
     world = World(count, seed, leaders, delay)
     world.run(30, constant(before))
     world.run(10, constant(rate))
-    for _ in range(10):
+    # Coming down from 64 shards is six halvings, for each of which a planner that was wrong before
+    # waits up to sixteen cooling times; when it has not halved for longer, it does so no more.
+    for _ in range(6 * 17):
         assert rate / world.shards <= RATE_MAX / (1 - NOISE) or world.shards == count
-        world.run(60, constant(rate))
-    # Ten times the cooling time are enough to come down from 64 shards to what is needed.
+        world.run(COOL_S, constant(rate))
+        if world.second - (world.changes or [(0, 1)])[-1][0] > 17 * COOL_S:
+            break
     settled = len(world.changes)
     world.run(600, constant(rate))
     assert len(world.changes) - settled <= 1

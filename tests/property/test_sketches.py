@@ -21,7 +21,7 @@ from sketches.distinct import Distinct
 from sketches.frequency import Frequency
 from sketches.heavy import Heavy
 from sketches.morris import Morris
-from sketches.registers import standard_error
+from sketches.precision import standard_error
 
 thorough = settings(max_examples=100, deadline=None, print_blob=True)
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.cells import SLOT_MS, CellKey
+from pipeline.cells import CellKey
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Shard
+from pipeline.slots import SLOT_MS
 from tests.kit.cells import cell_values
 from tests.unit.test_shard import T0, Absorb, by_columns, by_rows, counted
 

@@ -1,15 +1,24 @@
 """A batch with a header name that is no text is read like any other."""
 
 import gzip
+import random
 import struct
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
+import cramjam
+import numpy as np
 import pytest
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.util import calc_crc32c
 
-from pipeline.record_batches import KeptRecords, records_of
+from pipeline.bounded_codecs import UNPACKED_BYTES_MAX
+from pipeline.decode import UNREADABLE_REASON, decode
+from pipeline.record_batches import KeptRecords, placed_records, records_of
+from schemas.records import Records
 from tests.kit.odd_headers import odd_batch
+from tests.unit.embedded_log.batches import make_batch
 
 NAME = "\\xff\\xfe" + "x" * 24
 
@@ -61,9 +70,116 @@ def test_the_logs_own_time_is_taken_where_the_log_sets_it() -> None:
     assert [timestamp for _, timestamp, _, _ in read(bytes(batch))] == [1_770_000_000_000]
 
 
-def test_a_batch_that_is_not_whole_is_still_corrupt() -> None:
-    batch = bytearray(odd_batch(b"a", b"b", odd=1))
-    batch[61] = 0
-    fetched = KeptRecords(bytes(batch))
+def fetched_batch(raw: bytes) -> tuple[list[Any], list[int], list[str]]:
+    """Records and offsets of one batch, and why the decoder refuses what is in it."""
+    fetched = KeptRecords(raw)
+    records, offsets = placed_records(fetched.next_batch(), fetched)
+    decoded = decode(
+        Records(
+            0,
+            offsets,
+            np.array([record.timestamp for record in records]),
+            [record.key for record in records],
+            [record.value for record in records],
+            [tuple(record.headers) for record in records],
+        )
+    )
+    return records, offsets.tolist(), [one.reason for one in decoded.refused]
+
+
+def resealed(batch: bytearray) -> bytes:
+    batch[8:12] = struct.pack(">i", len(batch) - 12)
+    batch[17:21] = struct.pack(">I", calc_crc32c(bytes(batch[21:])))
+    return bytes(batch)
+
+
+def packed(payload: bytes, codec: int) -> bytes:
+    batch = bytearray(odd_batch(b"a")[:61])
+    batch[22] |= codec
+    return resealed(batch + payload)
+
+
+@pytest.mark.parametrize("odd", [0, 1], ids=["odd names", "plain"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda batch: batch.__setitem__(61, 0),
+        lambda batch: batch.__setitem__(slice(-5, None), b"\xff" * 5),
+        lambda batch: batch.__delitem__(slice(-9, None)),
+        lambda batch: batch.extend(b"\0"),
+        lambda batch: batch.__setitem__(slice(57, 61), struct.pack(">i", 2**31 - 1)),
+    ],
+    ids=["length", "header count", "cut short", "too long", "count of records"],
+)
+def test_a_batch_that_cannot_be_read_is_one_dead_letter_with_all_its_bytes(
+    damage: Callable[[bytearray], None], odd: int
+) -> None:
+    batch = bytearray(odd_batch(b"a", b"b", odd=odd) if odd == 0 else plain_batch())
+    damage(batch)
+    raw = resealed(batch)
+    records, offsets, reasons = fetched_batch(raw)
+    assert offsets == [0]
+    assert [record.value for record in records] == [raw]
+    assert reasons == [UNREADABLE_REASON]
+
+
+def plain_batch() -> bytes:
+    return bytes(make_batch([(None, b"a"), (None, b"b")]))
+
+
+@pytest.mark.parametrize("delta", [0, 1, 5, -1])
+def test_a_batch_whose_offsets_are_out_of_place_cannot_be_read(delta: int) -> None:
+    batch = bytearray(make_batch([(None, b"a"), (None, b"b")]))
+    second = 61 + 1 + batch[61] // 2
+    batch[second + 3] = delta * 2 if delta >= 0 else -delta * 2 - 1
+    _, offsets, reasons = fetched_batch(resealed(batch))
+    expected = ([0, 1], ["not JSON", "not JSON"]) if delta == 1 else ([0], [UNREADABLE_REASON])
+    assert (offsets, reasons) == expected
+
+
+BOMB = bytes(UNPACKED_BYTES_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    ("payload", "codec"),
+    [
+        (lambda: gzip.compress(BOMB, 1), 1),
+        (lambda: b"\xff\xff\xff\xff\x0f" + bytes(100), 2),
+        (lambda: bytes(cramjam.lz4.compress(BOMB)), 3),
+        (lambda: bytes(cramjam.zstd.compress(BOMB)), 4),
+    ],
+    ids=["gzip", "snappy", "lz4", "zstd"],
+)
+def test_a_batch_that_unpacks_to_too_much_is_refused_before_it_does(
+    payload: Callable[[], bytes], codec: int
+) -> None:
+    _, offsets, reasons = fetched_batch(packed(payload(), codec))
+    assert (offsets, reasons) == ([0], [UNREADABLE_REASON])
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_what_clients_compress_is_read(codec: int) -> None:
+    values = [b"value %d" % number * 500 for number in range(2000)]
+    raw = bytes(make_batch([(b"k", value) for value in values], codec=codec))
+    records, offsets, _ = fetched_batch(raw)
+    assert [record.value for record in records] == values
+    assert offsets == list(range(2000))
+
+
+def test_a_large_batch_that_compresses_well_is_read_as_well() -> None:
+    value = random.Random(1).randbytes(700_000) + bytes(UNPACKED_BYTES_MAX // 2)
+    for codec in (3, 4):
+        records, _, _ = fetched_batch(bytes(make_batch([(None, value)], codec=codec)))
+        assert [record.value for record in records] == [value]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("lengths", [(-1, -100), (-100, 5)])
+def test_a_batch_of_an_old_format_with_a_length_below_none_is_corrupt(
+    magic: int, lengths: tuple[int, int]
+) -> None:
+    stamp = b"" if magic == 0 else bytes(8)
+    body = struct.pack(">Ibb", 0, magic, 0) + stamp + struct.pack(">ii", *lengths) + bytes(40)
+    fetched = KeptRecords(struct.pack(">qi", 0, len(body)) + body)
     with pytest.raises(CorruptRecordException):
-        records_of(fetched.next_batch(), fetched)
+        fetched.next_batch()

@@ -8,7 +8,8 @@ import pytest
 
 from pipeline.errors import BadInputError
 from sketches.distinct import Distinct
-from sketches.registers import placed, rank_max, standard_error
+from sketches.precision import standard_error
+from sketches.registers import placed, rank_max
 
 
 def made_of(members: range, precision: int = 12, name: str = "user") -> Distinct:

@@ -1,0 +1,5 @@
+"""Compile all kernels ahead of their first use: `python -m pipeline.native`."""
+
+from pipeline.native.loading import kernels
+
+kernels.load()
