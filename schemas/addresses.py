@@ -82,13 +82,16 @@ class ClickHouseAddress:
     """The URL of an HTTP interface; https means TLS, for which the files are.
 
     `password` is that of the URL's user, if it is not in the URL. Without `ca`, the system's
-    authorities are trusted.
+    authorities are trusted. `cluster` is the name of the cluster that it is a server of, if its
+    tables are to be those of a cluster; an insert is then confirmed by `quorum` replicas.
     """
 
     url: str
     password: SecretStr | None = None
     ca: Path | None = None
     certificate: ClientCertificate | None = None
+    cluster: str | None = None
+    quorum: int = 2
 
     @property
     def uses_tls(self) -> bool:

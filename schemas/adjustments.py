@@ -39,6 +39,10 @@ ADJUSTMENT_REASON = "adjustment: "
 
 WHO_MAX_BYTES = 128
 WHY_MAX_BYTES = 1_000
+_NAME_CHARS_MAX = 40
+_REASONS_MAX = 12
+"""Of a reason: an adjustment may have any number of unknown fields, of any length."""
+
 BY_MIN, BY_MAX = -(2**63), 2**63 - 1
 
 Contents = tuple[int, str, str, int]
@@ -164,11 +168,14 @@ def check_draft(document: dict[str, Any]) -> Draft:
 
 def reason_of(error: ValidationError) -> str:
     """Why it was refused: `field: reason`, with `; ` between."""
+    problems = error.errors()
     reasons = []
-    for problem in error.errors():
-        field = ": ".join(str(part) for part in problem["loc"][:1])
+    for problem in problems[:_REASONS_MAX]:
+        field = ": ".join(str(part)[:_NAME_CHARS_MAX] for part in problem["loc"][:1])
         what = {"missing": "missing", "extra_forbidden": "unknown field"}.get(
             problem["type"], problem["msg"]
         )
         reasons.append(f"{field}: {what}" if field else what)
+    if len(problems) > _REASONS_MAX:
+        reasons.append(f"and {len(problems) - _REASONS_MAX} more")
     return "; ".join(reasons)

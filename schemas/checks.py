@@ -32,7 +32,7 @@ def bad_rows(columns: pa.Table) -> Mask:
 
     The columns have FRAME_SCHEMA's types, and only `counter`, `member` and `id` hold nulls.
     """
-    bad = _bad_delta(columns.column("delta")) | _bad_at(columns.column("at"))
+    bad = _bad_delta(columns.column("delta")) | bad_times(columns)
     bad |= _over_chunks(columns.column("counter"), _bad_counter)
     bad |= _over_chunks(columns.column("member"), _bad_member)
     bad |= _over_chunks(columns.column("region"), _bad_region)
@@ -48,8 +48,9 @@ def _bad_delta(column: pa.ChunkedArray) -> Mask:
     return bad
 
 
-def _bad_at(column: pa.ChunkedArray) -> Mask:
-    at_ms: npt.NDArray[np.int64] = column.to_numpy()
+def bad_times(columns: pa.Table) -> Mask:
+    """True for each row whose time is out of bounds."""
+    at_ms: npt.NDArray[np.int64] = columns.column("at").to_numpy()
     if _all_within(at_ms, AT_MIN_MS, AT_MAX_MS):
         return np.zeros(len(at_ms), np.bool_)
     bad: Mask = (at_ms < AT_MIN_MS) | (at_ms > AT_MAX_MS)

@@ -29,6 +29,17 @@ class ClickHouseSettings(BaseSettings):
     clickhouse_cert: Path | None = Field(
         default=None, description="The client's certificate, PEM, if ClickHouse asks for one."
     )
+    clickhouse_cluster: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$",
+        description="The cluster's name in ClickHouse's remote_servers; unset: a single server.",
+    )
+    clickhouse_quorum: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Replicas that confirm an insert: as many as each shard has.",
+    )
     clickhouse: Annotated[ClickHouseAddress, NoDecode, PlainSerializer(str)] = Field(
         default=DEFAULT_URL, description="ClickHouse's HTTP interface: a URL."
     )
@@ -78,6 +89,8 @@ class ClickHouseSettings(BaseSettings):
             None if file is None else read_password(file),
             ca,
             None if cert is None else ClientCertificate(cert, info.data.get("clickhouse_key")),
+            info.data.get("clickhouse_cluster"),
+            info.data.get("clickhouse_quorum", 2),
         )
 
 

@@ -55,7 +55,12 @@ _TABLES: dict[str, type[BaseModel]] = {
 class Families(Rules):
     """All families' rules, each whole: what a family leaves out was taken from the default."""
 
-    ids_per_partition: int = Field(default=IDS_PER_PARTITION, ge=1, le=100_000_000)
+    ids_per_partition: int = Field(
+        default=IDS_PER_PARTITION,
+        ge=1,
+        le=100_000_000,
+        description="Occurrences of ids that a partition remembers, of all families together.",
+    )
     default: Family = Family()
     families: dict[str, Family] = Field(default_factory=dict)
 

@@ -31,6 +31,9 @@ FRAME_SCHEMA = pa.schema(
 
 _QUOTED_TEXT_MAX = 1024
 
+_CONVERSION_ERRORS = (pa.ArrowException, ValueError)
+"""Beside Arrow's own: a time zone that is no text, buffers that are no multiple of their items."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
@@ -96,7 +99,7 @@ def read_frame(data: bytes) -> Frame:
     written = _read_known_columns(data)
     try:
         return Frame(typed_columns(written), written)
-    except pa.ArrowException:
+    except _CONVERSION_ERRORS:
         raise BadInputError("frame: its columns cannot be converted") from None
 
 
@@ -110,7 +113,7 @@ def read_frames(values: Sequence[bytes]) -> tuple[list[Frame | BadInputError], p
         written = [_read_known_columns(value) for value in values]
         joined = pa.concat_tables(written, promote_options="default").combine_chunks()
         columns = typed_columns(joined)
-    except (BadInputError, pa.ArrowException):
+    except (BadInputError, *_CONVERSION_ERRORS):
         # One of them is bad, or they are not alike.
         frames = [_frame_or_reason(value) for value in values]
         readable = [frame.columns for frame in frames if isinstance(frame, Frame)]

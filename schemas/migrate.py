@@ -73,6 +73,12 @@ def read_migrations(folder: Path = SQL_FOLDER) -> list[Migration]:
     return migrations
 
 
+def all_statements(folder: Path = SQL_FOLDER) -> list[str]:
+    """What `migrate` runs where there is nothing yet, but for its records. Raises OperatorError."""
+    files = [statement for one in read_migrations(folder) for statement in one.statements]
+    return [_CREATE_DATABASE, _CREATE_TABLE.strip(), *FUNCTIONS, *files]
+
+
 def pending(client: Client, folder: Path = SQL_FOLDER) -> list[Migration]:
     """The migrations still to be applied, by number; changes nothing. Blocks on the server.
 
@@ -92,8 +98,10 @@ def pending(client: Client, folder: Path = SQL_FOLDER) -> list[Migration]:
             )
         if records != {(migration.name, migration.checksum)}:
             raise OperatorError(
-                f"{folder / migration.file} was changed after it was applied;"
-                " restore it and put the change in a new file"
+                f"the tables were made by another Tally, whose {migration.file} differs from this"
+                " one's: use that Tally, or begin with a new database (another --data folder)."
+                f" If somebody has edited {folder / migration.file}, take that back and put the"
+                " change into a new file"
             )
     rest = [migration for migration in migrations if migration.number not in applied]
     if rest and applied and rest[0].number < max(applied):

@@ -1,6 +1,7 @@
 """What the transport hands to the decoder: one fetch of one partition, as columns."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +15,18 @@ class Records:
     """One fetch of one partition, in log order; row `i` of every column is the same record.
 
     Offsets ascend, possibly with gaps (compaction, control batches). `timestamps_ms` is what the
-    log says, so LogAppendTime on Tally's own topics. A None in `values` is a tombstone. Raises
+    log says, so LogAppendTime on Tally's own topics. A None in `values` is a tombstone. `is_marked`
+    is true for each record with a header that Tally goes by, where that is known already. Raises
     ValueError when the columns differ in length: a bug of the transport, never bad input.
     """
 
     partition: int
     offsets: npt.NDArray[np.int64]
     timestamps_ms: npt.NDArray[np.int64]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[Headers]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers]
+    is_marked: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         lengths = {
@@ -39,14 +42,22 @@ class Records:
     def __len__(self) -> int:
         return len(self.values)
 
+    def marked(self) -> list[int]:
+        """The records whose headers have to be looked at, in log order."""
+        if self.is_marked is None:
+            return [index for index, headers in enumerate(self.headers) if headers]
+        found: list[int] = np.flatnonzero(self.is_marked).tolist()
+        return found
+
     def cut(self, first: int, end: int) -> "Records":
         """The rows from `first` up to, not including, `end`."""
         part = slice(first, end)
-        return Records(
-            self.partition,
-            self.offsets[part],
-            self.timestamps_ms[part],
-            self.keys[part],
-            self.values[part],
-            self.headers[part],
+        return replace(
+            self,
+            offsets=self.offsets[part],
+            timestamps_ms=self.timestamps_ms[part],
+            keys=self.keys[part],
+            values=self.values[part],
+            headers=self.headers[part],
+            is_marked=None if self.is_marked is None else self.is_marked[part],
         )

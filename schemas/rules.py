@@ -80,16 +80,35 @@ class Rules(BaseModel):
 class Sketch(Rules):
     """Counters without cells of their own: the error wanted of a count, and how many can lead."""
 
-    error: float = Field(default=0.002, ge=0.0005, le=0.5, allow_inf_nan=False)
-    keys: int = Field(default=1_000, ge=1, le=100_000)
+    error: float = Field(
+        default=0.002,
+        ge=0.0005,
+        le=0.5,
+        allow_inf_nan=False,
+        description="How far an estimate's bounds are apart, as a share of all that was sketched.",
+    )
+    keys: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="Names of the heaviest counters that a shard keeps per region and slot.",
+    )
 
 
 class Distinct(Rules):
     """Distinct members: on or off, the relative standard error wanted, and for which grains."""
 
-    enabled: bool = True
-    error: float = Field(default=0.02, ge=0.005, le=0.25, allow_inf_nan=False)
-    grains: Annotated[list[Grain], Field(min_length=1), AfterValidator(_in_order)] = ["1h", "1d"]
+    enabled: bool = Field(default=True, description="Whether distinct members are counted.")
+    error: float = Field(
+        default=0.02,
+        ge=0.005,
+        le=0.25,
+        allow_inf_nan=False,
+        description="The relative standard error of a distinct count.",
+    )
+    grains: Annotated[list[Grain], Field(min_length=1), AfterValidator(_in_order)] = Field(
+        default=["1h", "1d"], description="The windows for which members are kept."
+    )
 
 
 class Trends(Rules):
@@ -100,53 +119,122 @@ class Trends(Rules):
     `min_regions` is for all regions together; where fewer are active, all of these.
     """
 
-    enabled: bool = True
-    k: int = Field(default=100, ge=1, le=10_000)
-    min_count: int = Field(default=10, ge=1, le=2**40)
-    min_score: float = Field(default=7.0, gt=0, le=1e6, allow_inf_nan=False)
-    min_uniques: int = Field(default=10, ge=0, le=2**40)
-    max_per_member: float = Field(default=5.0, ge=0, le=1e12, allow_inf_nan=False)
-    min_regions: int = Field(default=2, ge=1, le=10_000)
+    enabled: bool = Field(default=True, description="Whether trends are ranked.")
+    k: int = Field(default=100, ge=1, le=10_000, description="Counters of a ranking at most.")
+    min_count: int = Field(
+        default=10, ge=1, le=2**40, description="What a counter must have in the last hour."
+    )
+    min_score: float = Field(
+        default=7.0,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="How exceptional it must be, about in standard deviations.",
+    )
+    min_uniques: int = Field(
+        default=10,
+        ge=0,
+        le=2**40,
+        description="Members beyond its usual ones that it must have; 0 asks for none.",
+    )
+    max_per_member: float = Field(
+        default=5.0,
+        ge=0,
+        le=1e12,
+        allow_inf_nan=False,
+        description="Times the usual events that each of these may have made; 0: any number.",
+    )
+    min_regions: int = Field(
+        default=2,
+        ge=1,
+        le=10_000,
+        description="Regions it must trend in to trend in all; where fewer are active, in these.",
+    )
 
 
 class Retention(Rules):
     """How long windows of each grain are kept; None is for ever. Lifetime totals always are."""
 
-    minute_ms: RetentionMs = Field(default=7 * _UNITS_MS["d"], alias="1m")
-    hour_ms: RetentionMs = Field(default=90 * _UNITS_MS["d"], alias="1h")
-    day_ms: RetentionMs = Field(default=None, alias="1d")
+    minute_ms: RetentionMs = Field(
+        default=7 * _UNITS_MS["d"], alias="1m", description="How long minutes are kept."
+    )
+    hour_ms: RetentionMs = Field(
+        default=90 * _UNITS_MS["d"], alias="1h", description="How long hours are kept."
+    )
+    day_ms: RetentionMs = Field(default=None, alias="1d", description="How long days are kept.")
 
 
 class Ids(Rules):
     """How long an id is remembered, by log time; `ids_per_partition` may end it sooner."""
 
-    horizon_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="horizon")
+    horizon_ms: DurationMs = Field(
+        default=_UNITS_MS["d"],
+        alias="horizon",
+        description="How long an id is remembered, by log time.",
+    )
 
 
 class Strict(Rules):
     """Strict counters: how windows of a limit go, what holds where a request names none, and how
     many ids a counter remembers."""
 
-    window: Literal["fixed", "sliding"] = "fixed"
-    limit: int | None = Field(default=None, ge=1, le=2**40)
-    per_ms: DurationMs | None = Field(default=None, alias="per", le=366 * _UNITS_MS["d"])
-    ids_kept: int = Field(default=STRICT_IDS_KEPT, ge=STRICT_IDS_MIN, le=STRICT_IDS_MAX)
+    window: Literal["fixed", "sliding"] = Field(
+        default="fixed", description="How the windows of a limit go."
+    )
+    limit: int | None = Field(
+        default=None, ge=1, le=2**40, description="Of an `acquire` that names no limit."
+    )
+    per_ms: DurationMs | None = Field(
+        default=None,
+        alias="per",
+        le=366 * _UNITS_MS["d"],
+        description="Of an `acquire` that names no window: up to 366 days.",
+    )
+    ids_kept: int = Field(
+        default=STRICT_IDS_KEPT,
+        ge=STRICT_IDS_MIN,
+        le=STRICT_IDS_MAX,
+        description="How many ids a strict counter remembers.",
+    )
 
 
 class Family(Rules):
     """The rules of one family of counters. The defaults here are the only ones there are."""
 
-    kind: Literal["exact", "sketched", "strict"] = "exact"
-    regions: bool = True
-    lateness_ms: DurationMs = Field(default=_UNITS_MS["d"], alias="lateness")
-    cells_max: int = Field(default=1_000_000, ge=1, le=100_000_000)
-    shards: Annotated[int, Field(ge=1, le=SHARDS_MAX)] | Literal["adaptive"] = "adaptive"
-    read_mode: Literal["cached", "exact", "live"] = "cached"
+    kind: Literal["exact", "sketched", "strict"] = Field(
+        default="exact",
+        description="Cells of each counter, sketches of fixed size, or commands decided singly.",
+    )
+    regions: bool = Field(
+        default=True, description="Whether regions are told apart; if not, all are unknown."
+    )
+    lateness_ms: DurationMs = Field(
+        default=_UNITS_MS["d"],
+        alias="lateness",
+        description="An increment older than this, by log time, is refused as too late.",
+    )
+    cells_max: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=100_000_000,
+        description="Cells that a shard may open in a slot; past it, increments are sketched.",
+    )
+    shards: Annotated[int, Field(ge=1, le=SHARDS_MAX)] | Literal["adaptive"] = Field(
+        default="adaptive", description="Shards of each counter: as many as it needs, or a number."
+    )
+    read_mode: Literal["cached", "exact", "live"] = Field(
+        default="cached", description="How `tally count` reads where the file sets it."
+    )
     sketch: Sketch = Sketch()
     distinct: Distinct = Distinct()
     trends: Trends = Trends()
     retention: Retention = Retention()
     ids: Ids = Ids()
-    once_per: Literal["id", "member"] = "id"
-    once_per_error: Annotated[float, AfterValidator(_exact_or_error)] = 0.0
+    once_per: Literal["id", "member"] = Field(
+        default="id", description="`member`: one counts once per counter until taken back."
+    )
+    once_per_error: Annotated[float, AfterValidator(_exact_or_error)] = Field(
+        default=0.0,
+        description='With `once_per = "member"`: 0 is exact, 0.000001 to 0.1 takes filters.',
+    )
     strict: Strict = Strict()

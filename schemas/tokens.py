@@ -10,7 +10,7 @@ expires = "2027-01-31T00:00:00Z"
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 _FAMILY_MAX_BYTES = 255
 _FAMILIES_MAX = 10_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _EXPECTED_MOMENT = "expected a moment such as 2027-01-31T00:00:00Z"
 
 
@@ -43,7 +45,7 @@ def _moment_ms(value: object) -> object:
     """TOML has moments of its own beside texts; both are RFC 3339."""
     at_ms = parse_rfc3339_ms(value) if isinstance(value, str) else None
     if isinstance(value, datetime) and value.tzinfo is not None:
-        at_ms = int(value.astimezone(UTC).timestamp() * 1000)
+        at_ms = (value - _EPOCH) // _MILLISECOND
     if at_ms is None:
         raise ValueError(_EXPECTED_MOMENT)
     return at_ms

@@ -21,7 +21,10 @@ def read_document(text: str, file: str) -> dict[str, Any]:
     """The document in a text. Raises OperatorError naming `file` and the line."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise OperatorError(syntax_reason(file, text, "nested too deeply")) from None
+    except ValueError as error:
+        # TOMLDecodeError is one; a number of more digits than Python reads is another.
         raise OperatorError(syntax_reason(file, text, str(error))) from None
 
 

@@ -73,7 +73,11 @@ def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _parts(dotted: str) -> tuple[str, ...]:
     parts = []
-    level: object = tomllib.loads(f"{dotted} = 0")
+    try:
+        level: object = tomllib.loads(f"{dotted} = 0")
+    except tomllib.TOMLDecodeError:
+        # It only looks like a key: a line of a text of several lines.
+        return (dotted,)
     while isinstance(level, dict):
         name, level = next(iter(level.items()))
         parts.append(name)

@@ -280,3 +280,53 @@ def test_a_group_that_begins_anew_goes_before_what_zombies_of_the_old_one_write(
     assert found.position(1250) == 1250
     assert recovered().writer(1) == 1
     assert old.writer(58) == 58
+
+
+FOREIGN: list[tuple[bytes, bytes]] = [
+    (b"", b""),
+    (b"hello", b"x"),
+    (msgspec.msgpack.encode([2, "cell"]), b"x"),
+    (msgspec.msgpack.encode([2, "cell", 0, SLOT, KEY, 1]), msgspec.msgpack.encode([1, 2])),
+    (msgspec.msgpack.encode([2, "cell", 0, SLOT, KEY, 1]), msgspec.msgpack.encode([2**63] * 5)),
+    (msgspec.msgpack.encode([2, "cell", 0, SLOT, "no key", 1]), msgspec.msgpack.encode([1] * 5)),
+    (msgspec.msgpack.encode([2, "celx", 0, SLOT, KEY, 1]), msgspec.msgpack.encode([1] * 5)),
+    (msgspec.msgpack.encode([2, "position", 9, 1]), b"\xc1"),
+    (
+        msgspec.msgpack.encode([2, "position", 10, 1]),
+        msgspec.msgpack.encode([0, 0, b"{"] + [None] * 4),
+    ),
+    (msgspec.msgpack.encode([2, "id", 0, 1, 0, "x"]), msgspec.msgpack.encode("log_ms")),
+    (msgspec.msgpack.encode([2, "members", 0, 1, 0, 0]), b"not whole"),
+    (b"\x96\x02\xa4cell\x00\x00\xa1\xff\x01", msgspec.msgpack.encode([1] * 5)),
+]
+
+
+@pytest.mark.parametrize("record", FOREIGN, ids=[str(n) for n in range(len(FOREIGN))])
+def test_a_record_that_tally_never_writes_is_told_to_the_operator(
+    record: tuple[bytes, bytes],
+) -> None:
+    found = recovered(position(10, SLOT, 1), record)
+    with pytest.raises(OperatorError, match=r"partition 3|shard 3"):
+        found.resume(found.position(None) or 0)
+
+
+def test_a_filter_that_claims_more_members_than_its_bits_takes_no_memory() -> None:
+    where = [
+        0,
+        0,
+        CountingRules().bytes,
+        None,
+        None,
+        None,
+        "r",
+        0,
+        None,
+        {},
+        [["a", 0, 0.1, 10**15]],
+    ]
+    found = recovered(
+        (msgspec.msgpack.encode([2, "position", 9, 1]), msgspec.msgpack.encode(where)),
+        (msgspec.msgpack.encode([2, "filter", 0, "a", 0, 0.1, 1, 10**15, 0, 1]), bytes(100)),
+    )
+    with pytest.raises(OperatorError, match="partition 3"):
+        found.resume(9)

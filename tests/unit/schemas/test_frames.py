@@ -1,10 +1,12 @@
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
 from pipeline.errors import BadInputError
 from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
-from schemas.frames import FRAME_SCHEMA, encode_frame, read_frame
+from schemas.frames import FRAME_SCHEMA, encode_frame, frame_bytes, read_frame, read_frames
 
 
 def as_stream(table: pa.Table, **options: object) -> bytes:
@@ -173,3 +175,35 @@ def test_a_frame_that_cannot_be_written_is_refused(
 ) -> None:
     with pytest.raises(BadInputError, match=reason):
         encode_frame(columns)
+
+
+def damaged_zone() -> bytes:
+    at = pa.array([0], pa.timestamp("ms", "UTC"))
+    batch = pa.record_batch({"counter": pa.array(["a:b"]), "at": at})
+    return frame_bytes(batch).replace(b"UTC", b"\xff\xfeC")
+
+
+def uneven_views() -> bytes:
+    """A column of views whose buffer is no multiple of a view's size."""
+    texts = pa.array(["a:b"], pa.string_view())
+    buffers = texts.buffers()
+    longer = pa.py_buffer(buffers[1].to_pybytes() + b"\0")
+    column = pa.Array.from_buffers(pa.string_view(), 1, [None, longer, *buffers[2:]])
+    return frame_bytes(pa.record_batch({"counter": column}))
+
+
+@pytest.mark.parametrize("made", [damaged_zone, uneven_views])
+def test_what_arrow_reads_and_python_does_not_is_refused_with_a_reason(
+    made: Callable[[], bytes],
+) -> None:
+    found, columns = read_frames([made()])
+    assert len(found) == 1
+    if isinstance(found[0], BadInputError):
+        assert columns.num_rows == 0
+    else:
+        assert columns["counter"].to_pylist() == ["a:b"]
+
+
+def test_a_time_zone_that_is_no_text_is_refused() -> None:
+    with pytest.raises(BadInputError, match="cannot be converted"):
+        read_frame(damaged_zone())
