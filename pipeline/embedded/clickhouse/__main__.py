@@ -2,22 +2,26 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import shutil
 import signal
 import sys
 from pathlib import Path
 
+import uvloop
 from aiohttp import web
 
 from pipeline.access.access import Access
 from pipeline.access.own import own_known
 from pipeline.clock import SystemClock
+from pipeline.embedded.clickhouse.control import remove_control, write_control
 from pipeline.errors import OperatorError
 from pipeline.local.claim import claimed
 from schemas.settings import load_settings
 
 STOP_WITHIN_S = 5.0
+SWITCH_S = 0.0005
 HEADER_BYTES_MAX = 1 << 20
 
 
@@ -31,19 +35,24 @@ def main() -> int:
     parser.add_argument("--jwt-key", type=Path, help="key of JWTs; TALLY_JWT_KEY if left out")
     options = parser.parse_args()
     given = {"tokens": options.tokens, "jwt_key": options.jwt_key}
+    # A thread that takes an insert apart gives way to the loop sooner than by default.
+    sys.setswitchinterval(SWITCH_S)
     try:
         settings = load_settings(**{name: path for name, path in given.items() if path})
         access = Access.of(settings, SystemClock(), own_known(os.environ))
         # The engine has a lock of its own, but it complains on stderr in several lines, and only
         # after having loaded for a second.
-        with claimed(
-            options.data,
-            "door.lock",
-            unusable=f"cannot use {options.data}: {{why}}; give another --data",
-            in_use=f"{options.data} is in use by another ClickHouse; "
-            "stop it or give another --data",
+        with (
+            claimed(
+                options.data,
+                "door.lock",
+                unusable=f"cannot use {options.data}: {{why}}; give another --data",
+                in_use=f"{options.data} is in use by another ClickHouse; "
+                "stop it or give another --data",
+            ),
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            asyncio.run(serve(options.data, options.host, options.port, access))
+            runner.run(serve(options.data, options.host, options.port, access))
     except OperatorError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
         return 1
@@ -55,20 +64,29 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
     # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
     from pipeline.embedded.clickhouse.engine import Engine  # noqa: PLC0415
     from pipeline.embedded.clickhouse.entrance import Entrance  # noqa: PLC0415
+    from pipeline.embedded.clickhouse.freezing import Freezer  # noqa: PLC0415
+    from pipeline.embedded.clickhouse.freezing_routes import Freezing  # noqa: PLC0415
     from pipeline.embedded.clickhouse.server import Door  # noqa: PLC0415
+    from pipeline.embedded.clickhouse.write_gate import WriteGate  # noqa: PLC0415
     from pipeline.metrics.definitions.clickhouse import CLICKHOUSE  # noqa: PLC0415
     from pipeline.metrics.values import Metrics  # noqa: PLC0415
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    remove_control(data)
     spool = data / "door"
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir()
     engine = Engine(data / "engine")
     try:
+        gate = WriteGate()
+        freezer = Freezer(engine, data / "engine", data / "frozen", gate, SystemClock())
+        freezing = Freezing(freezer, gate)
+        metrics = Metrics(CLICKHOUSE)
+        door = Door(engine, spool, SystemClock(), Entrance(access), metrics, freezing=freezing)
         runner = web.AppRunner(
-            Door(engine, spool, SystemClock(), Entrance(access), Metrics(CLICKHOUSE)).application(),
+            door.application(),
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,
@@ -79,6 +97,10 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
         await runner.setup()
         try:
             address = await _listen(runner, host, port)
+            # What is loaded by now stays: the collector need not look at it while somebody waits.
+            gc.collect()
+            gc.freeze()
+            freezing.control = write_control(data, *runner.addresses[0][:2])
             print(f"clickhouse ready on {address}", flush=True)  # noqa: T201 - the command's contract
             await stop.wait()
         finally:

@@ -76,7 +76,10 @@ def _unpacked(block: bytes, method: int, data_bytes: int) -> bytes:
         if method == _LZ4:
             return bytes(cramjam.lz4.decompress_block(packed, output_len=data_bytes))
         if method == _ZSTD:
-            return bytes(cramjam.zstd.decompress(packed))
+            # Into as much room as the header says, and no more, whatever the data would fill.
+            room = bytearray(data_bytes)
+            filled = cramjam.zstd.decompress_into(packed, room)
+            return bytes(memoryview(room)[:filled])
     except cramjam.DecompressionError as error:
         raise errors.refusal(errors.CANNOT_DECOMPRESS, f"Cannot decompress: {error}") from None
     if method == _NONE:

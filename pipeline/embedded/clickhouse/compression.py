@@ -106,8 +106,11 @@ def decoded(encoding: str, body: BinaryIO) -> Iterator[bytes]:
         yield from _inflated(body)
     elif encoding in _ARROW_NAMES:
         try:
-            stream = pa.CompressedInputStream(body, _ARROW_NAMES[encoding])
-            yield from iter(lambda: bytes(stream.read(CHUNK_BYTES)), b"")
+            with pa.CompressedInputStream(body, _ARROW_NAMES[encoding]) as stream:
+                # Its `read` loses the memory that it made for the answer when the body is damaged.
+                room = bytearray(CHUNK_BYTES)
+                while filled := stream.readinto(room):
+                    yield bytes(memoryview(room)[:filled])
         except OSError as error:
             raise errors.refusal(errors.CANNOT_DECOMPRESS, f"Cannot decompress: {error}") from None
     else:

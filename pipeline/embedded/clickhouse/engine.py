@@ -3,8 +3,9 @@
 What trials with chDB 4.4 (engine 26.9) showed, and what follows from it here:
 - A process opens one folder, and may have many connections to it, each with its own settings,
   temporary tables and current database. They run in parallel, without the interpreter's lock.
-- A new connection takes 0.4 ms, so a query without a session gets one of its own, and nothing that
-  it sets can leak into the next.
+- A new connection takes 0.4 ms, and a SET as long again. A statement's own SETTINGS end with it, so
+  after one that reads or inserts a connection is as it was before, and is used again, but only by a
+  query that would set the same (passing.py): nothing can leak into the next.
 - `query` takes bytes and runs several statements if it finds them. It returns once parts are
   renamed into place, async_insert or not.
 - `send_insert`, which takes an INSERT's head and its data apart, says that all rows were written

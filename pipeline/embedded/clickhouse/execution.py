@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,10 +20,13 @@ from pipeline.embedded.clickhouse.sessions import Session
 from pipeline.embedded.clickhouse.spool import Spool
 from pipeline.embedded.clickhouse.statement import parse
 from pipeline.embedded.clickhouse.statement_kind import Kind, Statement
+from pipeline.embedded.clickhouse.write_gate import WriteGate
 
 # Far above any INSERT's head, so that the statement is always whole within the first piece of text.
 HEAD_BYTES_MAX = 4 << 20
 _IN_FILE = " (in file/uri %s)"
+_LEAVE_NOTHING = frozenset((Kind.READ, Kind.LOAD, Kind.LOAD_SELECT))
+_NEVER_WRITES = frozenset({Kind.READ, Kind.SET, Kind.USE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Execution:
     """A query with all it needs. `run` is called once, in a thread of its own.
 
     The event loop looks at `pipe`, `begun` and `statement` meanwhile; the statement is None at
-    first.
+    first. In the end `is_clean` says whether the statement left its connection as it was.
     """
 
     def __init__(
@@ -48,16 +52,21 @@ class Execution:
         session: Session,
         folder: Path,
         reading: Reading | None = None,
+        *,
+        gate: WriteGate | None = None,
     ) -> None:
-        """With `reading`, the query is one of somebody who may only read."""
+        """With `reading`, the query is one of somebody who may only read. One that writes goes
+        through the gate."""
         self.request = request
         self.pipe = Pipe()
         self.statement: Statement | None = None
         self.begun = False
+        self.is_clean = False
         self._spool = spool
         self._session = session
         self._folder = folder
         self._reading = reading
+        self._gate = gate or WriteGate()
 
     @property
     def format(self) -> str:
@@ -80,8 +89,13 @@ class Execution:
             if self._reading is not None:
                 self._reading.check(self.request, statement)
             is_reader = self._reading is not None
-            with scoped(self._session, self.request, statement, is_reader=is_reader):
-                return self._dispatch(statement, text, rest)
+            with (
+                scoped(self._session, self.request, statement, is_reader=is_reader) as scoped_one,
+                nullcontext() if statement.kind in _NEVER_WRITES else self._gate.writing(),
+            ):
+                answer = self._dispatch(scoped_one, text, rest)
+            self.is_clean = statement.kind in _LEAVE_NOTHING
+            return answer
         finally:
             self.pipe.close_writing()
 

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http import HttpProcessingError
 
 from pipeline.embedded.clickhouse import errors
 
 TABLES_BYTES_MAX = 256 << 20
+
+_MALFORMED = (ValueError, LookupError, AssertionError, HttpProcessingError)
+"""What aiohttp raises, of all kinds, for bytes that are no form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +28,37 @@ def is_form(http: web.Request) -> bool:
     return http.content_type == "multipart/form-data"
 
 
+async def _content(part: BodyPartReader, room_bytes: int) -> bytes:
+    """What a part holds, a piece at a time: it is refused before more than the room is read."""
+    content = bytearray()
+    while len(content) <= room_bytes:
+        piece = await part.read_chunk()
+        if not piece:
+            return bytes(content)
+        content += piece
+    raise errors.refusal(errors.QUERY_IS_TOO_LARGE, f"Form is larger than {TABLES_BYTES_MAX} bytes")
+
+
 async def read_form(http: web.Request) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Fields and files of a form; raises ClickHouseError above TABLES_BYTES_MAX."""
+    """Fields and files of a form; raises ClickHouseError above TABLES_BYTES_MAX, or for no form."""
+    try:
+        return await _read_form(http)
+    except _MALFORMED as error:
+        raise errors.refusal(
+            errors.BAD_ARGUMENTS, f"Cannot read the multipart form: {str(error)[:100]}"
+        ) from None
+
+
+async def _read_form(http: web.Request) -> tuple[dict[str, str], dict[str, bytes]]:
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     size_bytes = 0
     async for part in await http.multipart():
         if not isinstance(part, BodyPartReader) or not part.name:
             continue
-        content = bytes(await part.read(decode=False))
+        size_bytes += len(part.name)
+        content = await _content(part, TABLES_BYTES_MAX - size_bytes)
         size_bytes += len(content)
-        if size_bytes > TABLES_BYTES_MAX:
-            raise errors.refusal(
-                errors.QUERY_IS_TOO_LARGE, f"Form is larger than {TABLES_BYTES_MAX} bytes"
-            )
         if part.filename is None:
             fields[part.name] = content.decode("utf-8", "surrogateescape")
         else:

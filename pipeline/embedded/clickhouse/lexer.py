@@ -12,7 +12,7 @@ _COMMENT_EDGE = re.compile(rb"/\*|\*/")
 _TOKEN = re.compile(
     rb"""
       (?P<word>[A-Za-z_][A-Za-z0-9_$]*)
-    | (?P<heredoc>\$(?P<tag>[A-Za-z0-9_]*)\$.*?\$(?P=tag)\$)
+    | (?P<heredoc>\$[A-Za-z0-9_]*\$)
     | (?P<string>'(?:[^'\\]|\\.|'')*')
     | (?P<quoted>"(?:[^"\\]|\\.|"")*"|`(?:[^`\\]|\\.|``)*`)
     | (?P<number>[0-9][A-Za-z0-9_.]*)
@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_QUOTES = (b"'", b'"', b"`")
 _OPENING = (b"(", b"[", b"{")
 _CLOSING = (b")", b"]", b"}")
 
@@ -50,15 +51,30 @@ def tokens(sql: bytes) -> Iterator[Token]:
         found = _TOKEN.match(sql, position)
         if found is None:
             return
-        kind, text = found.lastgroup or "sign", found.group()
-        if found.group("heredoc") is not None:
-            kind = "heredoc"
+        kind, end = _whole(sql, found)
+        text = sql[position:end]
         if kind == "sign" and text in _CLOSING:
             depth = max(0, depth - 1)
-        yield Token(kind, text, found.start(), found.end(), depth)
+        yield Token(kind, text, position, end, depth)
         if kind == "sign" and text in _OPENING:
             depth += 1
-        position = found.end()
+        position = end
+
+
+def _whole(sql: bytes, found: re.Match[bytes]) -> tuple[str, int]:
+    """The kind of a token and where it ends, once its end was looked for.
+
+    Of a quote that nobody closes the rest of the text is inside, as in the engine, which refuses
+    it. To look on after it would find the next one unclosed as well, and take its time for each.
+    """
+    kind = found.lastgroup or "sign"
+    if kind == "heredoc":
+        mark = found.group()
+        close = sql.find(mark, found.end())
+        return (kind, close + len(mark)) if close >= 0 else ("sign", found.start() + 1)
+    if kind == "sign" and found.group() in _QUOTES:
+        return "unclosed", len(sql)
+    return kind, found.end()
 
 
 def _skip(sql: bytes, position: int) -> int:

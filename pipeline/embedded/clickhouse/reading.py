@@ -96,7 +96,7 @@ class Reading:
     def _check_token(self, parts: Sequence[Token], at: int, token: Token) -> None:
         before = parts[at - 1] if at else None
         after = parts[at + 1] if at + 1 < len(parts) else None
-        if token.kind == "heredoc" or (token.kind == "sign" and _is_odd(token.text)):
+        if token.kind in {"heredoc", "unclosed"} or (token.kind == "sign" and _is_odd(token.text)):
             raise _readonly(f"{token.text[:8]!r} outside of quotes is not for who may only read")
         if token.kind in {"word", "quoted", "number"} and after and after.is_sign(b"("):
             name = token.text.strip(b'`"').decode("utf-8", "replace")

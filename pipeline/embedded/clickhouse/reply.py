@@ -148,7 +148,8 @@ def error_response(error: ClickHouseError, query_id: str, version: str) -> web.R
         headers["Retry-After"] = str(error.retry_after_s)
     return web.Response(
         status=error.status,
-        text=error.body(version),
+        # What was refused may be quoted, and need not be Unicode.
+        text=error.body(version).encode("utf-8", "backslashreplace").decode(),
         headers=headers,
         content_type="text/plain",
         charset="UTF-8",

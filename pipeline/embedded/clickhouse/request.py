@@ -14,6 +14,8 @@ from pipeline.embedded.clickhouse.formats import DEFAULT_FORMAT
 MAX_QUERY_SIZE_BYTES = 262_144
 SESSION_TIMEOUT_S_DEFAULT = 60
 SESSION_TIMEOUT_S_MAX = 3600
+_DIGITS_MAX = 20  # of what 64 bits hold
+_SHOWN_CHARS = 40
 
 # Quotas and roles are accepted and ignored; who may ask was decided before (entrance.py).
 # How much is held back, and that errors are plain text, is the door's own choice (reply.py).
@@ -140,9 +142,15 @@ def _number(values: Mapping[str, str], name: str, default: int) -> int:
     text = values.get(name, "")
     if not text:
         return default
-    if not (text.isascii() and text.isdigit()):
-        raise errors.refusal(errors.BAD_ARGUMENTS, f"Cannot parse {name}: '{text}' is not a number")
+    if not _is_number(text):
+        raise errors.refusal(
+            errors.BAD_ARGUMENTS, f"Cannot parse {name}: '{text[:_SHOWN_CHARS]}' is not a number"
+        )
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
 
 
 def _session(values: Mapping[str, str]) -> SessionWish | None:
@@ -150,8 +158,10 @@ def _session(values: Mapping[str, str]) -> SessionWish | None:
     if not session_id:
         return None
     text = values.get("session_timeout", "") or str(SESSION_TIMEOUT_S_DEFAULT)
-    if not (text.isascii() and text.isdigit()):
-        raise errors.refusal(errors.INVALID_SESSION_TIMEOUT, f"Invalid session timeout: '{text}'")
+    if not _is_number(text):
+        raise errors.refusal(
+            errors.INVALID_SESSION_TIMEOUT, f"Invalid session timeout: '{text[:_SHOWN_CHARS]}'"
+        )
     if int(text) > SESSION_TIMEOUT_S_MAX:
         raise errors.refusal(
             errors.INVALID_SESSION_TIMEOUT,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -17,12 +18,15 @@ from pipeline.embedded.clickhouse.entrance import Entrance
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.execution import Answer, Execution
 from pipeline.embedded.clickhouse.form import is_form, read_form
+from pipeline.embedded.clickhouse.freezing_routes import Freezing
 from pipeline.embedded.clickhouse.measures import QueryMeasure
 from pipeline.embedded.clickhouse.reading import Reading
 from pipeline.embedded.clickhouse.reply import Reply, error_response
 from pipeline.embedded.clickhouse.request import Request, parse_request
+from pipeline.embedded.clickhouse.scope import lasting
 from pipeline.embedded.clickhouse.sessions import Session, Sessions
 from pipeline.embedded.clickhouse.spool import Spool
+from pipeline.embedded.clickhouse.write_gate import WriteGate
 from pipeline.metrics.definitions import clickhouse as metric
 from pipeline.metrics.exposition import exposition
 from pipeline.metrics.values import Metrics
@@ -31,6 +35,8 @@ QUERIES_MAX = 32
 QUERIES_WAITING_MAX = 256
 KILL_EVERY_S = 0.1
 CHUNK_BYTES = 1 << 18
+
+_DISK_IS_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 _NO_SUCH_PATH = (
     "There is no handle {path}\n\nUse / or /ping for health checks.\n"
@@ -42,7 +48,14 @@ class Door:
     """ClickHouse's HTTP interface on one engine. Made and used on the event loop."""
 
     def __init__(
-        self, engine: Engine, folder: Path, clock: Clock, entrance: Entrance, metrics: Metrics
+        self,
+        engine: Engine,
+        folder: Path,
+        clock: Clock,
+        entrance: Entrance,
+        metrics: Metrics,
+        *,
+        freezing: Freezing | None = None,
     ) -> None:
         """`folder` takes bodies that outgrow memory; it must exist and be empty."""
         self._engine = engine
@@ -51,6 +64,8 @@ class Door:
         self._folder = folder
         self._clock = clock
         self._metrics = metrics
+        self._freezing = freezing
+        self._gate = WriteGate() if freezing is None else freezing.gate
         self._sessions = Sessions(engine, clock)
         self._threads = ThreadPoolExecutor(QUERIES_MAX, "query")
         # Killing must not wait behind the queries to be killed.
@@ -68,6 +83,8 @@ class Door:
             app.router.add_get(path, self._ok)
         # A ClickHouse server has these under another port; one more is one more to choose.
         app.router.add_get("/metrics", self._tell)
+        if self._freezing is not None:
+            self._freezing.add_routes(app.router)
         app.router.add_route("*", "/", self._query)
         app.router.add_route("*", "/{path:.*}", self._no_such_path)
         app.on_shutdown.append(self._stop_reading)
@@ -113,11 +130,22 @@ class Door:
                 request = replace(request, session=None)
             return await self._answer(http, request, self._reading if is_reader else None, measure)
         except ClickHouseError as error:
-            refusal = error_response(error, query_id, self._engine.version)
-            measure.outcome, measure.sent_bytes = "failed", len(refusal.text or "")
-            return refusal
+            return self._refusal(error, query_id, measure)
+        except OSError as error:
+            if error.errno not in _DISK_IS_FULL:
+                raise
+            # The door's own files are on the engine's disk, so it tells as the engine would.
+            full = errors.refusal(errors.NOT_ENOUGH_SPACE, "Not enough space: the disk is full")
+            return self._refusal(full, query_id, measure)
         finally:
             measure.end()
+
+    def _refusal(
+        self, error: ClickHouseError, query_id: str, measure: QueryMeasure
+    ) -> web.Response:
+        refusal = error_response(error, query_id, self._engine.version)
+        measure.outcome, measure.sent_bytes = "failed", len(refusal.text or "")
+        return refusal
 
     async def _answer(
         self,
@@ -129,13 +157,15 @@ class Door:
         spool = Spool(self._folder)
         try:
             await receive(http, spool)
-            session = self._begin(request)
+            session = self._begin(request, is_reader=reading is not None)
         except BaseException:
             spool.close()
             raise
         finally:
             measure.received_bytes = spool.size_bytes
-        execution = measure.execution = Execution(request, spool, session, self._folder, reading)
+        execution = measure.execution = Execution(
+            request, spool, session, self._folder, reading, gate=self._gate
+        )
         self._running[request.query_id] = execution
         thread = self._threads.submit(execution.run)
         asking = asyncio.current_task()
@@ -158,7 +188,7 @@ class Door:
             ending.add_done_callback(self._finishing.discard)
             await asyncio.shield(ending)
 
-    def _begin(self, request: Request) -> Session:
+    def _begin(self, request: Request, *, is_reader: bool) -> Session:
         if len(self._running) >= QUERIES_MAX + QUERIES_WAITING_MAX:
             raise errors.refusal(
                 errors.TOO_MANY_SIMULTANEOUS_QUERIES,
@@ -169,7 +199,7 @@ class Door:
                 errors.QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING,
                 f"Query with id = {request.query_id} is already running",
             )
-        session = self._sessions.take(request.session)
+        session = self._sessions.take(request.session, lasting(request, is_reader=is_reader))
         self._running[request.query_id] = None
         return session
 
@@ -191,7 +221,9 @@ class Door:
         self._running.pop(request.query_id, None)
         spool.close()
         self._sessions.give_back(
-            session, close=request.session is not None and request.session.close
+            session,
+            close=request.session is not None and request.session.close,
+            is_clean=execution.is_clean,
         )
 
     async def _stop_reading(self, _app: web.Application) -> None:

@@ -107,7 +107,9 @@ def _format(parts: list[Token]) -> tuple[str | None, int]:
 
 def _kill_by_client_query_id(text: bytes, parts: list[Token]) -> bytes:
     """KILL QUERY with `query_id` meaning the id that the client gave or was told."""
-    for token in reversed(parts):
+    pieces, at = [], 0
+    for token in parts:
         if token.is_word(b"QUERY_ID"):
-            text = text[: token.start] + CLIENT_QUERY_ID + text[token.end :]
-    return text
+            pieces += [text[at : token.start], CLIENT_QUERY_ID]
+            at = token.end
+    return b"".join([*pieces, text[at:]])

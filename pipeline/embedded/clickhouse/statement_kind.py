@@ -1,9 +1,9 @@
 """What the door needs to know of a statement before the engine sees it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from pipeline.embedded.clickhouse.sql_text import quoted
+from pipeline.embedded.clickhouse.sql_text import quoted, setting_name
 
 
 class Kind(Enum):
@@ -31,6 +31,18 @@ class Statement:
     format: str | None = None
     tail: bytes = b""
     data_at: int = 0
+
+    @property
+    def takes_settings(self) -> bool:
+        """Whether `with_setting` can be used: not where it names the query itself."""
+        return self.kind is Kind.READ and b"log_comment" not in (self.sql + self.tail).lower()
+
+    def with_setting(self, name: str, value: str) -> "Statement":
+        """This READ statement with one setting more, for itself alone."""
+        pair = setting_name(name) + b" = " + quoted(value)
+        return replace(
+            self, tail=self.tail + (b", " if self.tail.strip() else b" SETTINGS ") + pair
+        )
 
     def into(self, path: str, default_format: str) -> bytes:
         """This READ statement, writing its rows to `path`, which must exist and may be a pipe."""

@@ -4,3 +4,7 @@ Start it with `python -m pipeline.embedded.log --data DIR --port N`. The path of
 server.py reads frames, protocol/ turns bytes into requests, handlers/ answer them, and
 partition.py, coordinator.py and meta.py hold what must survive.
 """
+
+from pipeline.embedded.log.kio_alone import import_kio
+
+import_kio()  # Before any module here imports kio in its own way.

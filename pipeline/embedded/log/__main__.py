@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -54,8 +56,17 @@ async def _serve(options: argparse.Namespace, metrics: Metrics, liveness: Livene
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    broker = Broker(options.data, SystemClock(), options.fsync, metrics)
+    try:
+        broker = Broker(options.data, SystemClock(), options.fsync, metrics)
+    except (OSError, sqlite3.Error) as error:
+        raise OperatorError(
+            f"cannot open the log in {options.data}: {error}; is there room on the disk, and may "
+            "this user write there?"
+        ) from error
     async with running(broker, options.host, options.port) as log:
+        # What is loaded by now stays: the collector need not look at it while somebody waits.
+        gc.collect()
+        gc.freeze()
         sys.stdout.write(f"log ready on {options.host}:{log.port}\n")
         sys.stdout.flush()
         tasks = [loop.create_task(one) for one in (stopped.wait(), log.ended(), liveness.run())]

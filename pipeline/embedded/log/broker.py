@@ -12,7 +12,7 @@ from pipeline.embedded.log import sidecar, topic_config
 from pipeline.embedded.log.coordinator import Coordinator
 from pipeline.embedded.log.flusher import Flusher
 from pipeline.embedded.log.fsync import Fsync
-from pipeline.embedded.log.meta import Meta, TopicRow
+from pipeline.embedded.log.meta import Meta, TopicRow, topic_folder
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
@@ -72,8 +72,7 @@ class Broker:
             self._open(row)
 
     def _folder_of(self, row: TopicRow) -> Path:
-        # The number makes the folder of a topic deleted and made again another one.
-        return self.folder / "topics" / f"{row.uid}-{row.name[:200]}"
+        return topic_folder(self.folder, row)
 
     def _remove_leftovers(self, known: set[Path]) -> None:
         for folder in (self.folder / "topics").glob("*"):

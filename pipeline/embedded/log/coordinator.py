@@ -9,7 +9,13 @@ from kio.schema.errors import ErrorCode
 
 from pipeline.clock import Clock
 from pipeline.embedded.log.groups import Group
-from pipeline.embedded.log.membership import JoinRequest, Snapshot, State
+from pipeline.embedded.log.membership import (
+    HELD_BYTES_MAX,
+    JoinRequest,
+    Snapshot,
+    State,
+    weight_of,
+)
 from pipeline.embedded.log.meta import CommittedOffset, Meta
 
 TICK_S = 0.05
@@ -28,6 +34,8 @@ class Coordinator:
             self.groups[name] = Group.from_snapshot(name, decoder.decode(state), self._now_ms())
         for name in meta.groups_with_offsets():
             self.groups.setdefault(name, Group(name))
+        self._held_by = {name: group.held_bytes() for name, group in self.groups.items()}
+        self._held_bytes = sum(self._held_by.values())
 
     def _now_ms(self) -> int:
         # Sessions are durations, so a clock that was set must not end them.
@@ -42,11 +50,15 @@ class Coordinator:
             return {"error_code": ErrorCode.invalid_group_id, "member_id": request.member_id}
         group = self.groups.get(name)
         if group is None:
-            if len(self.groups) >= GROUPS_MAX:
+            if self._is_full(name):
                 return {"error_code": ErrorCode.group_max_size_reached, "member_id": ""}
             group = self.groups[name] = Group(name)
+        brought = len(request.new_member_id) + weight_of(request.protocols)
+        if self._held_bytes + brought > HELD_BYTES_MAX:
+            return {"error_code": ErrorCode.group_max_size_reached, "member_id": request.member_id}
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         group.join(request, self._now_ms(), _resolver(answer))
+        self._weigh(group)
         self._save(group)
         return await answer
 
@@ -62,6 +74,8 @@ class Coordinator:
         group = self.groups.get(name)
         if group is None:
             return {"error_code": ErrorCode.unknown_member_id}
+        if self._held_bytes + sum(map(len, assignments.values())) > HELD_BYTES_MAX:
+            return {"error_code": ErrorCode.group_max_size_reached}
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         group.sync(
             member_id,
@@ -105,9 +119,10 @@ class Coordinator:
         if group is None:
             if generation >= 0 or member_id:
                 return ErrorCode.illegal_generation
-            if len(self.groups) >= GROUPS_MAX:
+            if self._is_full(name):
                 return ErrorCode.group_max_size_reached
             group = self.groups[name] = Group(name)
+            self._weigh(group)
         code = group.may_commit(member_id, instance_id, generation, self._now_ms())
         if code is ErrorCode.none:
             loop = asyncio.get_running_loop()
@@ -125,10 +140,21 @@ class Coordinator:
             return ErrorCode.non_empty_group
         self._meta.remove_group(name)
         del self.groups[name]
+        self._held_bytes -= self._held_by.pop(name, 0)
         return ErrorCode.none
+
+    def _is_full(self, name: str) -> bool:
+        """Whether there is no room for one more group of this name."""
+        return len(self.groups) >= GROUPS_MAX or self._held_bytes + len(name) > HELD_BYTES_MAX
+
+    def _weigh(self, group: Group) -> None:
+        held_bytes = group.held_bytes()
+        self._held_bytes += held_bytes - self._held_by.get(group.name, 0)
+        self._held_by[group.name] = held_bytes
 
     def _save(self, group: Group) -> None:
         if group.changed:
+            self._weigh(group)
             self._meta.save_group(group.name, msgspec.msgpack.encode(group.snapshot()))
             group.changed = False
 

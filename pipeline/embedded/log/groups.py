@@ -50,6 +50,11 @@ class Group:
         """Whether somebody was told an id and has not come back with it yet."""
         return bool(self._pending)
 
+    def held_bytes(self) -> int:
+        """What its members brought and were given, and what it is called."""
+        members = sum(member.held_bytes() for member in self.members.values())
+        return len(self.name) + sum(map(len, self._pending)) + members
+
     def snapshot(self) -> Snapshot:
         return Snapshot(
             self.state if self.members else State.EMPTY,

@@ -9,6 +9,8 @@ import msgspec
 
 INITIAL_DELAY_MS = 100
 MEMBERS_MAX = 2000
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Of what members of all groups of the node bring and are given, which lies in memory."""
 SESSION_MS_MIN = 100
 SESSION_MS_MAX = 1_800_000
 
@@ -52,6 +54,11 @@ class Member(msgspec.Struct):
     assignment: bytes = b""
     deadline_ms: int = 0
 
+    def held_bytes(self) -> int:
+        """What others gave us to keep of it."""
+        texts = (self.id, self.instance_id or "", self.client_id, self.client_host)
+        return sum(map(len, texts)) + weight_of(self.protocols) + len(self.assignment)
+
     def is_same_as(self, request: JoinRequest) -> bool:
         """Whether this is who asks, under its id or under its instance id."""
         if self.id == request.member_id:
@@ -79,6 +86,11 @@ class Snapshot(msgspec.Struct):
     protocol: str | None
     leader: str | None
     members: list[Member]
+
+
+def weight_of(protocols: Protocols) -> int:
+    """How much the protocols of a member hold."""
+    return sum(len(name) + len(data) for name, data in protocols)
 
 
 def common_protocols(members: Iterable[JoinRequest | Member]) -> set[str]:

@@ -13,6 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from pipeline.errors import OperatorError
+
+FORMAT = 1
+"""Of the log's folder: this database, in which it is SQLite's user_version, and what groups and
+segments are kept as. A database from before it was told has 0, and the same form."""
+
 PRODUCER_ID_BLOCK = 1000
 
 _SCHEMA = """
@@ -37,6 +43,13 @@ class TopicRow(NamedTuple):
     settings: dict[str, str]
 
 
+def topic_folder(folder: Path, row: TopicRow) -> Path:
+    """Where a topic's partitions are. The number makes the folder of one that was deleted and made
+    again another one.
+    """
+    return folder / "topics" / f"{row.uid}-{row.name[:200]}"
+
+
 class CommittedOffset(NamedTuple):
     """A group's place in a partition. `note` is the client's own text."""
 
@@ -47,16 +60,33 @@ class CommittedOffset(NamedTuple):
     note: str | None
 
 
+def check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Raises OperatorError for a database of a form that this log does not read."""
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > FORMAT:
+        raise OperatorError(
+            f"{path} is of log format {found}, written by a newer Tally; this one reads format "
+            f"{FORMAT}: use the version that wrote it"
+        )
+
+
 class Meta:
     """All methods block briefly on the file and may raise sqlite3.Error when the disk is full."""
 
     def __init__(self, path: Path, *, sync_each_commit: bool) -> None:
+        """Raises OperatorError for a file that a newer Tally wrote, and leaves it alone."""
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            check_format(self._db, path)
+        except OperatorError:
+            self._db.close()
+            raise
         self._db.execute("PRAGMA journal_mode=WAL")
         self._usual = "FULL" if sync_each_commit else "NORMAL"
         self._db.execute(f"PRAGMA synchronous={self._usual}")
         self._db.executescript(_SCHEMA)
+        self._db.execute(f"PRAGMA user_version={FORMAT}")
         self._producer_id = self._producer_id_end = 0
 
     def close(self) -> None:

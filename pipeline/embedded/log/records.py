@@ -11,6 +11,7 @@ from aiokafka import codec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from crc32c import crc32c
 
+from pipeline.bounded_codecs import DECODERS, bound_decompression
 from pipeline.embedded.log.batch import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -20,13 +21,7 @@ from pipeline.embedded.log.batch import (
 )
 from pipeline.errors import BadInputError
 
-_DECODE: dict[int, Callable[[bytes], bytes]] = {
-    0: bytes,
-    1: codec.gzip_decode,
-    2: codec.snappy_decode,
-    3: codec.lz4_decode,
-    4: codec.zstd_decode,
-}
+_DECODE: dict[int, Callable[[bytes], bytes]] = {0: bytes, **DECODERS}
 _ENCODE: dict[int, Callable[[bytes], bytes]] = {
     0: bytes,
     1: codec.gzip_encode,
@@ -103,3 +98,6 @@ def _bounds_of(payload: bytes, count: int) -> Iterator[tuple[int, int]]:
             shift += 7
         at += value >> 1
         yield start, at
+
+
+bound_decompression()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pipeline.embedded.log.segment import Segment
 
 
+VERSION = 1
+
+
 class Sidecar(msgspec.Struct):
     """`producers` is the state after the segment's last batch; `horizons_ms` says, by the base
     offset of a compacted batch, until when its tombstones are kept.
@@ -26,6 +29,7 @@ class Sidecar(msgspec.Struct):
     producers: Snapshot
     cleaned: bool = False
     horizons_ms: dict[int, int] = {}
+    version: int = VERSION
 
 
 def sidecar_of(segment: "Segment", producers: Snapshot) -> Sidecar:
@@ -45,12 +49,15 @@ _decoder = msgspec.msgpack.Decoder(Sidecar)
 
 
 def load(path: Path, segment_size: int) -> Sidecar | None:
-    """The sidecar, or None when there is none that fits a segment of this size."""
+    """The sidecar, or None when there is none that fits a segment of this size.
+
+    One of another version says nothing: its segment is read instead.
+    """
     try:
         sidecar = _decoder.decode(path.read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
-    return sidecar if sidecar.size == segment_size else None
+    return sidecar if (sidecar.size, sidecar.version) == (segment_size, VERSION) else None
 
 
 def save(path: Path, sidecar: Sidecar) -> None:

@@ -1,6 +1,7 @@
 """ClickHouse's compressed blocks, and the checksum before them."""
 
 import struct
+import tracemalloc
 
 import cramjam
 import pytest
@@ -80,3 +81,14 @@ def test_a_damaged_block_is_refused(block: bytes, code: int) -> None:
     with pytest.raises(ClickHouseError) as caught:
         list(unblocked([block]))
     assert caught.value.code == code
+
+
+def test_a_zstd_block_that_holds_more_than_it_says_is_refused_before_it_is_unpacked() -> None:
+    packed = bytes(cramjam.zstd.compress(bytes(300 << 20)))
+    body = struct.pack("<BII", 0x90, len(packed) + 9, 100) + packed
+    tracemalloc.start()
+    with pytest.raises(ClickHouseError, match="Cannot decompress"):
+        list(unblocked([checksum(body) + body]))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 << 20

@@ -1,12 +1,15 @@
 """Encoders: pieces in, one stream out, and back."""
 
+import contextlib
 import io
+import os
 
 import pytest
 
 from pipeline.embedded.clickhouse.blocks import BlockEncoder, unblocked
 from pipeline.embedded.clickhouse.compression import Chain, decoded, encoder, known
 from pipeline.embedded.clickhouse.errors import ClickHouseError
+from tests.kit.processes import resident_bytes
 
 NAMES = ("gzip", "deflate", "zstd", "lz4", "br", "")
 PIECES = [b"one ", b"", b"two " * 50_000, b"three"]
@@ -48,3 +51,23 @@ def test_a_damaged_body_is_refused(name: str, damage: str) -> None:
 def test_the_first_known_encoding_of_the_client_is_taken() -> None:
     assert known(("compress", "br", "gzip")) == "br"
     assert known(("compress",)) == ""
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "lz4", "br"])
+def test_a_damaged_body_leaves_no_memory_behind(encoding: str) -> None:
+    coder = encoder(encoding)
+    body = bytearray(coder.compress(b"1\tabc\n" * 50) + coder.finish())
+    body[len(body) // 2] ^= 0xFF
+    del body[-4:]
+
+    def read() -> None:
+        with contextlib.suppress(ClickHouseError):
+            for _ in decoded(encoding, io.BytesIO(bytes(body))):
+                pass
+
+    for _ in range(200):
+        read()
+    before = resident_bytes(os.getpid())
+    for _ in range(2000):
+        read()
+    assert resident_bytes(os.getpid()) - before < 20 << 20

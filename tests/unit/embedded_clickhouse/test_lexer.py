@@ -1,5 +1,7 @@
 """Tokens: what is skipped, what is one piece, how deep it stands."""
 
+import time
+
 import pytest
 
 from pipeline.embedded.clickhouse.lexer import tokens
@@ -61,3 +63,24 @@ def test_tokens_are_found_lazily() -> None:
 )
 def test_comments_end_where_the_engine_ends_them(sql: bytes) -> None:
     assert [token.text for token in tokens(sql)] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SELECT " + b"'\\" * 120_000,
+        b'"\\' * 120_000,
+        b"$" + b"$".join(b"%d$" % n for n in range(30_000)),
+    ],
+    ids=["quotes", "names", "heredocs"],
+)
+def test_what_nobody_closes_takes_no_longer_than_what_somebody_does(text: bytes) -> None:
+    began_s = time.monotonic()
+    for _ in tokens(text):
+        pass
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_quote_that_nobody_closes_holds_the_rest_of_the_text() -> None:
+    found = [(token.kind, token.text) for token in tokens(b"SELECT 'a FORMAT b")]
+    assert found == [("word", b"SELECT"), ("unclosed", b"'a FORMAT b")]

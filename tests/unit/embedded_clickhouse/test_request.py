@@ -101,3 +101,11 @@ def test_files_become_tables_and_their_description_no_settings() -> None:
 def test_a_file_that_nothing_describes_is_refused() -> None:
     with pytest.raises(ClickHouseError):
         parse_request("POST", [], {}, {"a": b"1"})
+
+
+@pytest.mark.parametrize("name", ["client_protocol_version", "max_query_size", "session_timeout"])
+def test_a_number_of_thousands_of_digits_is_refused_as_any_other_that_is_none(name: str) -> None:
+    pairs = [("session_id", "a"), (name, "9" * 5000)]
+    with pytest.raises(ClickHouseError) as refused:
+        parse_request("POST", pairs, {})
+    assert len(str(refused.value)) < 300

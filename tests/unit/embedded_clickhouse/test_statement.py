@@ -60,6 +60,30 @@ def test_the_place_of_the_output_goes_before_the_format(sql: str, wanted: str) -
 
 
 @pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT 1", "FORMAT TSV  SETTINGS log_comment = 'it\\'s'"),
+        ("SELECT 1 FORMAT CSV;", "FORMAT CSV  SETTINGS log_comment = 'it\\'s'"),
+        (
+            "SELECT 1 SETTINGS b = 2 FORMAT CSV SETTINGS a = 1",
+            "FORMAT CSV  SETTINGS a = 1, log_comment = 'it\\'s'",
+        ),
+    ],
+)
+def test_a_setting_goes_after_the_format_and_what_is_set_there(sql: str, wanted: str) -> None:
+    statement = of(sql)
+    assert statement.takes_settings
+    assert statement.with_setting("log_comment", "it's").into("/p", "TSV").endswith(wanted.encode())
+
+
+@pytest.mark.parametrize(
+    "sql", ["SET a = 1", "SELECT 1 SETTINGS Log_Comment = 'x'", "INSERT INTO t VALUES (1)"]
+)
+def test_only_a_read_that_does_not_name_itself_takes_a_setting(sql: str) -> None:
+    assert not of(sql).takes_settings
+
+
+@pytest.mark.parametrize(
     ("sql", "head", "fmt", "data"),
     [
         ("INSERT INTO t VALUES (1)", "INSERT INTO t", "Values", "(1)"),

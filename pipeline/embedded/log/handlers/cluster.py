@@ -30,7 +30,9 @@ async def metadata(context: Context, body: Any) -> dict[str, Any]:
     broker = context.broker
     # Version 0 has no way to say "none", so an empty list means all there.
     wants_all = body.topics is None or (context.version == 0 and not body.topics)
-    names = list(broker.topics) if wants_all else [topic.name for topic in body.topics]
+    asked = broker.topics if wants_all else (topic.name for topic in body.topics)
+    # A topic may have thousands of partitions: who names it again is told of it once.
+    names = list(dict.fromkeys(asked))
     may_create = not wants_all and getattr(body, "allow_auto_topic_creation", True)
     return {
         "brokers": [{"node_id": NODE_ID, "host": broker.host, "port": broker.port, "rack": None}],

@@ -16,7 +16,9 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 async def describe_configs(context: Context, body: Any) -> dict[str, Any]:
-    return {"results": [_described(context.broker, resource) for resource in body.resources]}
+    # Each is answered with all of its settings: what is named again is told once.
+    unique = {(one.resource_type, one.resource_name): one for one in body.resources}
+    return {"results": [_described(context.broker, resource) for resource in unique.values()]}
 
 
 def _described(broker: Broker, resource: Any) -> dict[str, Any]:

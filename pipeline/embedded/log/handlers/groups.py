@@ -104,7 +104,8 @@ async def list_groups(context: Context, body: Any) -> dict[str, Any]:
 
 async def describe_groups(context: Context, body: Any) -> dict[str, Any]:
     known = context.broker.coordinator.groups
-    return {"groups": [_described(name, known.get(name)) for name in body.groups]}
+    # Each is answered with all of its members: what is named again is told once.
+    return {"groups": [_described(name, known.get(name)) for name in dict.fromkeys(body.groups)]}
 
 
 def _described(name: str, group: Group | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Making, growing and deleting topics."""
 
+from collections import Counter
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -14,7 +15,7 @@ DEFAULT_CONFIG = 5
 
 
 async def create_topics(context: Context, body: Any) -> dict[str, Any]:
-    names = [topic.name for topic in body.topics]
+    names = Counter(topic.name for topic in body.topics)
     return {
         "topics": [
             _created(context.broker, topic, names, validate_only=body.validate_only)
@@ -24,10 +25,10 @@ async def create_topics(context: Context, body: Any) -> dict[str, Any]:
 
 
 def _created(
-    broker: Broker, wanted: Any, names: list[str], *, validate_only: bool
+    broker: Broker, wanted: Any, names: Counter[str], *, validate_only: bool
 ) -> dict[str, Any]:
     try:
-        if names.count(wanted.name) > 1:
+        if names[wanted.name] > 1:
             raise RefusedError(ErrorCode.invalid_request, "The topic is named twice.")
         partitions = _partition_count(wanted)
         settings = {config.name: config.value for config in wanted.configs}

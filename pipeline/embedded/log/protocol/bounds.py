@@ -2,6 +2,8 @@
 
 kio's compiled reader makes room for as many items as an array claims to have, and a claim of two
 thousand million ends the process. So every length is compared with the bytes that are there first.
+Each item is answered, too, by some hundred bytes and as many microseconds of everybody's time: so
+there is a bound on how many a request may name.
 """
 
 import dataclasses
@@ -30,6 +32,21 @@ _FIXED_BYTES = {
     "uuid": 16,
 }
 UVARINT_BYTES_MAX = 5
+
+ITEMS_MAX = 25_000
+"""Of all lists of a request together: a node has 10 000 partitions at most, in as many topics."""
+
+
+class _Budget:
+    """How many items a request may still have."""
+
+    def __init__(self) -> None:
+        self.left = ITEMS_MAX
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise BadInputError(f"a request that names more than {ITEMS_MAX} things")
 
 
 class Shape(NamedTuple):
@@ -72,26 +89,30 @@ def _shape(entity_type: Any, field: Any) -> Shape:
 def check(entity_type: Any, frame: memoryview, at: int) -> None:
     """Raises BadInputError when the entity at `at` claims more than the frame holds."""
     try:
-        end = _skip_entity(entity_type, frame, at)
+        end = _skip_entity(entity_type, frame, at, _Budget())
     except (struct.error, IndexError):
         raise BadInputError("a request that ends too early") from None
     if end > len(frame):
         raise BadInputError("a request that claims more than it holds")
 
 
-def _skip_entity(entity_type: Any, frame: memoryview, at: int) -> int:
+def _skip_entity(entity_type: Any, frame: memoryview, at: int, budget: _Budget) -> int:
     is_flexible = entity_type.__flexible__
     for shape in shapes_of(entity_type):
         if not shape.is_tagged:
-            at = _skip_field(shape, frame, at, is_flexible=is_flexible)
+            at = _skip_field(shape, frame, at, budget, is_flexible=is_flexible)
     return skip_tags(frame, at) if is_flexible else at
 
 
-def _skip_field(shape: Shape, frame: memoryview, at: int, *, is_flexible: bool) -> int:
+def _skip_field(
+    shape: Shape, frame: memoryview, at: int, budget: _Budget, *, is_flexible: bool
+) -> int:
     if not shape.is_array:
         if shape.entity is not None and shape.is_nullable:
-            return at + 1 if frame[at] == 255 else _skip_entity(shape.entity, frame, at + 1)
-        return _skip_item(shape, frame, at, is_flexible=is_flexible)
+            if frame[at] == 255:
+                return at + 1
+            return _skip_entity(shape.entity, frame, at + 1, budget)
+        return _skip_item(shape, frame, at, budget, is_flexible=is_flexible)
     count, at = _length(frame, at, is_flexible=is_flexible, legacy=_I32)
     if count < 0:
         if not shape.is_nullable:
@@ -99,18 +120,21 @@ def _skip_field(shape: Shape, frame: memoryview, at: int, *, is_flexible: bool) 
         return at
     if count * (shape.fixed_bytes or 1) > len(frame) - at:
         raise BadInputError(f"a list of {count} items in a request of {len(frame)} bytes")
+    budget.take(count)
     if shape.fixed_bytes is not None:
         return at + count * shape.fixed_bytes
     for _ in range(count):
-        at = _skip_item(shape, frame, at, is_flexible=is_flexible)
+        at = _skip_item(shape, frame, at, budget, is_flexible=is_flexible)
     return at
 
 
-def _skip_item(shape: Shape, frame: memoryview, at: int, *, is_flexible: bool) -> int:
+def _skip_item(
+    shape: Shape, frame: memoryview, at: int, budget: _Budget, *, is_flexible: bool
+) -> int:
     if shape.fixed_bytes is not None:
         return at + shape.fixed_bytes
     if shape.entity is not None:
-        return _skip_entity(shape.entity, frame, at)
+        return _skip_entity(shape.entity, frame, at, budget)
     legacy = _I16 if shape.kafka_type == "string" else _I32
     size, at = _length(frame, at, is_flexible=is_flexible, legacy=legacy)
     return at + max(size, 0)

@@ -2,10 +2,12 @@
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from pipeline.embedded.log.protocol.bounds import ITEMS_MAX
 from pipeline.errors import BadInputError
 
 VERSION_MIN = 3
@@ -49,9 +51,11 @@ def read_request(frame: memoryview, at: int) -> ProduceRequest:
     try:
         transactional_id, at = _string(frame, at)
         acks, _timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
-        parts = list(_parts(frame, at + _ACKS_TIMEOUT.size))
+        parts = list(islice(_parts(frame, at + _ACKS_TIMEOUT.size), ITEMS_MAX + 1))
     except (struct.error, UnicodeDecodeError):
         raise BadInputError("a malformed Produce request") from None
+    if len(parts) > ITEMS_MAX:
+        raise BadInputError(f"a Produce request with more than {ITEMS_MAX} partitions")
     return ProduceRequest(transactional_id, acks, parts)
 
 

@@ -1,0 +1,60 @@
+"""How much one request may ask for: what is named costs an answer, and everybody waits for it."""
+
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.embedded.log.broker import Broker
+from pipeline.embedded.log.fsync import Fsync
+from pipeline.embedded.log.handlers import cluster, configs, groups
+from pipeline.embedded.log.handlers.context import Context
+from pipeline.embedded.log.protocol.bounds import ITEMS_MAX
+from pipeline.embedded.log.protocol.produce import read_request
+from pipeline.embedded.log.protocol.wire import Request, read_body
+from pipeline.errors import BadInputError
+from tests.unit.embedded_log.test_cleaner import HandClock
+
+
+def request_of(api_key: int, version: int, body: bytes) -> Request:
+    frame = memoryview(bytearray(body))
+    return Request(api_key, version, 7, "", frame, 0)
+
+
+def test_a_request_names_only_so_many_things() -> None:
+    names = struct.pack(">i", ITEMS_MAX + 1) + b"\0\1t" * (ITEMS_MAX + 1)
+    with pytest.raises(BadInputError, match="names more than"):
+        read_body(request_of(3, 0, names))
+    right = struct.pack(">i", ITEMS_MAX) + b"\0\1t" * ITEMS_MAX
+    assert len(read_body(request_of(3, 0, right)).topics) == ITEMS_MAX
+
+
+def test_lists_in_lists_count_together() -> None:
+    topic = b"\0\1t" + struct.pack(">i", 2) + struct.pack(">iq", 0, -1) * 2
+    count = ITEMS_MAX // 2
+    body = struct.pack(">ii", -1, count) + topic * count
+    with pytest.raises(BadInputError, match="names more than"):
+        read_body(request_of(2, 1, body))
+
+
+def test_a_produce_request_has_only_so_many_partitions() -> None:
+    head = struct.pack(">hhii", -1, 1, 1000, 1) + b"\0\1t"
+    many = head + struct.pack(">i", ITEMS_MAX + 1) + struct.pack(">ii", 0, -1) * (ITEMS_MAX + 1)
+    with pytest.raises(BadInputError, match="partitions"):
+        read_request(memoryview(bytearray(many)), 0)
+
+
+async def test_what_is_named_again_is_told_once(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, HandClock(), Fsync.SECOND)
+    broker.create_topic("t", 100, {})
+    context = Context(broker, 4, "c", "h")
+    wanted = SimpleNamespace(name="t")
+    asked = SimpleNamespace(topics=[wanted] * 1000, allow_auto_topic_creation=False)
+    assert len((await cluster.metadata(context, asked))["topics"]) == 1
+    resource = SimpleNamespace(resource_type=2, resource_name="t", configuration_keys=None)
+    described = await configs.describe_configs(context, SimpleNamespace(resources=[resource] * 9))
+    assert len(described["results"]) == 1
+    members = await groups.describe_groups(context, SimpleNamespace(groups=["g", "h", "g"]))
+    assert [one["group_id"] for one in members["groups"]] == ["g", "h"]
+    broker.stop()

@@ -1,0 +1,165 @@
+"""Bounds that no other test reaches, and docs/limits.md, which names all with their tests."""
+
+import asyncio
+import importlib
+import re
+import threading
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pipeline.absorb import absorb
+from pipeline.bulk import Fetch
+from pipeline.errors import BadInputError, TryAgainError
+from pipeline.producer import client, delivery, producer
+from pipeline.producer.client import Client
+from pipeline.producer.delivery import Delivery
+from pipeline.producer.producer import Producer
+from pipeline.shard import Shard
+from pipeline.web import asking
+from pipeline.web.asking import Asking
+from pipeline.web.questions import checked_counter
+from schemas.addresses import ClickHouseAddress
+from schemas.records import Records
+from schemas.rules import Family
+from schemas.settings import Settings
+from sketches.frequency import WIDTH_MAX, Frequency
+from sketches.heavy import CAPACITY_MAX, Heavy
+from sketches.morris import COUNTERS_MAX, Morris
+from tests.kit.clocks import ManualClock
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "limits.md"
+
+
+def test_texts_that_a_producer_knows_are_forgotten_when_they_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer, "_KNOWN_MAX", 10)
+    held: Any = SimpleNamespace(_known=set(), _regions={""})
+    for number in range(25):
+        Producer._learn(cast("Producer", held), f"a:{number}", f"r{number}")
+        assert len(held._known) <= 10
+        assert len(held._regions) <= 11
+    assert "a:24" in held._known
+
+
+def test_only_so_many_increments_wait_for_kafkas_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "UNSETTLED_MAX", 100)
+    free = SimpleNamespace(wait_for_room=lambda _timeout_s: True)
+    for rows, has_room in ((99, True), (100, False)):
+        held: Any = SimpleNamespace(_client=free, _unsettled_rows=rows)
+        assert Delivery.wait_for_room(cast("Delivery", held), 0.0) is has_room
+
+
+def test_only_so_many_latencies_are_kept_until_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LATENCIES_MAX", 3)
+    held: Any = SimpleNamespace(_room=threading.Condition(), _bytes=0, _latencies_ms={})
+    for number in range(5):
+        Client._settled(cast("Client", held), 1, 0, float(number))
+    assert held._latencies_ms == {0: [0.0, 1.0, 2.0]}
+
+
+async def test_only_so_many_questions_wait_for_clickhouse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "WAITING_MAX", 2)
+    monkeypatch.setattr(asking, "connect", lambda *_args, **_options: None)
+    open_ = threading.Event()
+    asked = Asking(ClickHouseAddress("http://127.0.0.1:1"), ManualClock())
+    waits = [
+        asyncio.create_task(asked.ask(lambda _: open_.wait(10))) for _ in range(asking.THREADS + 2)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(TryAgainError, match="too many questions"):
+        await asked.ask(lambda _: None)
+    open_.set()
+    assert await asyncio.gather(*waits) == [True] * len(waits)
+    asked.close()
+
+
+def test_only_so_many_names_are_remembered_as_right() -> None:
+    most = checked_counter.cache_info().maxsize
+    assert most is not None
+    for number in range(most + 10):
+        checked_counter(f"limits:{number}")
+    assert checked_counter.cache_info().currsize == most
+    for _ in range(3):
+        with pytest.raises(BadInputError):
+            checked_counter("x" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "too_large",
+    [
+        partial(Heavy, CAPACITY_MAX + 1),
+        partial(Frequency, 1, WIDTH_MAX + 1),
+        partial(Frequency, 33, 8),
+        partial(Morris, 0.25, COUNTERS_MAX + 1),
+    ],
+    ids=["heavy", "frequency", "rows of frequency", "morris"],
+)
+def test_a_sketch_has_a_size(too_large: partial[object]) -> None:
+    with pytest.raises(BadInputError):
+        too_large()
+
+
+def test_a_sketch_holds_no_more_keys_however_many_come() -> None:
+    sketch = Heavy(4)
+    for start in range(0, 100_000, 10_000):
+        sketch.add_many([f"key-{number}" for number in range(start, start + 10_000)])
+    assert len(sketch.top(10**6)) <= 4 + sketch._added.block_rows
+
+
+def test_records_that_are_no_increments_take_room_until_they_are_written() -> None:
+    adjustment = b'{"counter":"a:b","by":1,"who":"ada","why":"a test","id":"%d","at":1790000000000}'
+    headers = [(("tally-kind", b"adjustment"),)] * 3 + [(("tally-kind", b"heartbeat"),)]
+    values: list[bytes | None] = [*(adjustment % number for number in range(3)), b""]
+    times = np.full(4, 1_790_000_000_000)
+    shard = Shard(0)
+    records = Records(0, np.arange(4), times, [b"a:b"] * 4, values, [*headers])
+    found = absorb(shard, Fetch(0, 4, records))
+    assert (found.rows, found.controls, len(shard.adjustments)) == (0, 4, 3)
+
+
+def rows_of_the_page() -> list[list[str]]:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in rows if len(row) == 5 and not set(row[0]) <= {"-"} and row[0] != "what"]
+
+
+def test_the_page_has_a_bound_and_a_test_for_everything() -> None:
+    rows = rows_of_the_page()
+    assert len(rows) >= 60
+    assert all(all(row) for row in rows)
+    names = [row[0] for row in rows]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("row", rows_of_the_page(), ids=lambda row: row[0][:40])
+def test_a_row_names_a_setting_and_a_test_that_exist(row: list[str]) -> None:
+    for setting in re.findall(r"`([^`]+)`", row[2]):
+        if setting.startswith("TALLY_"):
+            assert setting.removeprefix("TALLY_").lower() in Settings.model_fields, setting
+        elif ":" in setting:
+            path, _, name = setting.partition(":")
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            assert hasattr(module, name), setting
+        else:
+            assert is_rule(setting), setting
+    tests = re.findall(r"`(tests/[^`]+)::(test_[a-z0-9_]+)`", row[4])
+    assert tests, "no test reaches it"
+    for path, name in tests:
+        assert re.search(rf"def {name}\(", (ROOT / path).read_text()), f"{path}::{name}"
+
+
+def is_rule(name: str) -> bool:
+    """Whether `tally.toml` has it, or a parameter of the producer or an option of a server."""
+    top, _, below = name.partition(".")
+    field = Family.model_fields.get(top)
+    if field is None:
+        return name in {"ids_per_partition", "waiting_max", "--connections"}
+    inner = getattr(field.annotation, "model_fields", {})
+    return not below or below in {one.alias or key for key, one in inner.items()}
