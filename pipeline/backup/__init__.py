@@ -1,0 +1,1 @@
+"""Copies of the embedded data: `tally backup` and `tally restore`. docs/backup.md says why so."""

@@ -1,0 +1,208 @@
+"""A backup as one tar file: files in the order they were taken, then the list of them.
+
+While it is written its name ends with .part; it gets its own name once it is on the disk whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import tarfile
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING
+
+from pipeline.backup import manifest
+from pipeline.backup.manifest import Item, Manifest
+from pipeline.errors import BadInputError, OperatorError, TryAgainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CHUNK_BYTES = 1 << 20
+PART = ".part"
+
+
+class _Hashed(io.RawIOBase):
+    """At most `size` bytes of an open file, from its beginning, with their SHA-256."""
+
+    def __init__(self, descriptor: int, size: int, on_bytes: Callable[[int], None]) -> None:
+        self.digest = hashlib.sha256()
+        self._descriptor = descriptor
+        self._size = size
+        self._at = 0
+        self._on_bytes = on_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._size - self._at if size < 0 else min(size, self._size - self._at)
+        chunk = os.pread(self._descriptor, wanted, self._at)
+        self._at += len(chunk)
+        self.digest.update(chunk)
+        self._on_bytes(len(chunk))
+        return chunk
+
+
+class ArchiveWriter:
+    """Adds files to an archive. Calls block on the disk and raise OSError when it refuses."""
+
+    def __init__(self, tar: tarfile.TarFile, on_bytes: Callable[[int], None]) -> None:
+        self.items: list[Item] = []
+        self._tar = tar
+        self._on_bytes = on_bytes
+
+    def add_open(self, path: str, descriptor: int, size: int, mode: int = 0o644) -> None:
+        """The first `size` bytes of an open file. Raises TryAgainError if it has fewer by now."""
+        content = _Hashed(descriptor, size, self._on_bytes)
+        try:
+            self._tar.addfile(_member(path, size, mode), content)
+        except OSError as error:
+            if error.errno is None:  # tarfile's own word for a file that ends early.
+                raise TryAgainError(f"{path} became shorter while it was copied") from error
+            raise
+        self.items.append(Item(path, size, content.digest.hexdigest(), mode))
+
+    def add_file(self, path: str, file: Path) -> None:
+        """A file that does not change. Raises FileNotFoundError."""
+        with file.open("rb") as content:
+            found = os.fstat(content.fileno())
+            self.add_open(path, content.fileno(), found.st_size, found.st_mode & 0o777)
+
+    def add_bytes(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        self._tar.addfile(_member(path, len(content), mode), io.BytesIO(content))
+        self._on_bytes(len(content))
+        digest = hashlib.sha256(content).hexdigest()
+        self.items.append(Item(path, len(content), digest, mode))
+
+    def add_link(self, path: str, link: str) -> None:
+        self.items.append(Item(path, link=link))
+
+    def end(self, made: Manifest) -> None:
+        """The list of files: from here on it is a backup."""
+        encoded = manifest.encode(made)
+        for name, content in ((manifest.NAME, encoded), (manifest.SEAL, manifest.seal_of(encoded))):
+            self._tar.addfile(_member(name, len(content), 0o644), io.BytesIO(content))
+
+
+def _member(path: str, size: int, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(path)
+    member.size = size
+    member.mode = mode
+    return member
+
+
+@contextmanager
+def writing(target: Path, on_bytes: Callable[[int], None]) -> Iterator[ArchiveWriter]:
+    """An archive that is at `target` after the block, whole and on the disk, or not at all.
+
+    Raises OperatorError when the disk refuses; a full one is told as such.
+    """
+    draft = target.with_name(target.name + PART)
+    try:
+        with draft.open("wb") as file:
+            # Copies of data folders hold whatever secrets lie in them.
+            os.fchmod(file.fileno(), 0o600)
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                yield ArchiveWriter(tar, on_bytes)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise OperatorError(_refusal(target, error)) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _refusal(target: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"there is no room for {target} ({error.strerror}); nothing was left there: free some, "
+            "or choose another place"
+        )
+    about = f" {error.filename}" if error.filename else ""
+    return f"cannot write {target}: {error.strerror or error}{about}"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class ArchiveReader:
+    """A backup that is read. Its list of files is there; its content is checked as it is read."""
+
+    def __init__(self, tar: tarfile.TarFile, what: str) -> None:
+        """Raises BadInputError for what is no whole backup, OperatorError for another version's."""
+        self._tar = tar
+        self._what = what
+        try:
+            # By name, and without reading content: a backup's size does not matter here.
+            self._members = {member.name: member for member in tar.getmembers()}
+            encoded = self._small(manifest.NAME)
+            self.manifest = manifest.decode(encoded, self._small(manifest.SEAL), what)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise _damaged(what, str(error)) from error
+
+    def _small(self, name: str) -> bytes:
+        content = self._content(name)
+        if content is None:
+            raise BadInputError(
+                f"{self._what} is no whole backup of Tally: it lacks its list of files, which is "
+                "written last; take another one"
+            )
+        return content.read()
+
+    def _content(self, name: str) -> IO[bytes] | None:
+        member = self._members.get(name)
+        return None if member is None or not member.isreg() else self._tar.extractfile(member)
+
+    def extract(self, item: Item, target: Path, on_bytes: Callable[[int], None]) -> None:
+        """Write a file, which is not there yet, and check it; it is not synced.
+
+        Raises BadInputError and OSError.
+        """
+        content = self._content(item.path)
+        if content is None:
+            raise _damaged(self._what, f"{item.path} is missing")
+        digest, size = hashlib.sha256(), 0
+        with target.open("xb") as file:
+            os.fchmod(file.fileno(), item.mode & 0o777)
+            while chunk := self._read(content, item):
+                digest.update(chunk)
+                size += len(chunk)
+                file.write(chunk)
+                on_bytes(len(chunk))
+        if (size, digest.hexdigest()) != (item.size, item.sha256):
+            raise _damaged(self._what, f"{item.path} has another checksum than when it was taken")
+
+    def _read(self, content: IO[bytes], item: Item) -> bytes:
+        try:
+            return content.read(CHUNK_BYTES)
+        except (tarfile.TarError, EOFError) as error:
+            raise _damaged(self._what, f"{item.path}: {error}") from error
+
+
+def _damaged(what: str, why: str) -> BadInputError:
+    return BadInputError(f"{what} is damaged ({why}): use another backup")
+
+
+@contextmanager
+def reading(source: Path) -> Iterator[ArchiveReader]:
+    """Raises BadInputError for what is no backup, OperatorError for a file that is not there."""
+    try:
+        tar = tarfile.open(source, "r:")  # noqa: SIM115 - closed below
+    except tarfile.TarError as error:
+        raise BadInputError(f"{source} is no backup of Tally: {error}") from error
+    except OSError as error:
+        raise OperatorError(f"cannot read {source}: {error.strerror}") from error
+    with tar:
+        yield ArchiveReader(tar, str(source))

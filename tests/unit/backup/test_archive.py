@@ -1,0 +1,182 @@
+"""A backup as a file: whole or refused, whatever happened to it."""
+
+import hashlib
+import io
+import re
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pipeline.backup import manifest
+from pipeline.backup.archive import writing
+from pipeline.backup.manifest import Item, Manifest
+from pipeline.backup.other_files import LOCK
+from pipeline.backup.restoring import restore
+from pipeline.backup.taking import Tell, take_backup
+from pipeline.clock import SystemClock
+from pipeline.errors import BadInputError, OperatorError, TryAgainError
+from pipeline.local import data_folder
+from pipeline.local.claim import claimed
+from pipeline.local.data_folder import Marker
+
+CONTENT = bytes(range(256)) * 40
+
+
+def a_manifest(items: list[Item], **changes: object) -> Manifest:
+    made = Manifest(manifest.FORMAT, "9.9", data_folder.present(), 1, 2, True, items)
+    return msgspec.structs.replace(made, **changes)
+
+
+def a_backup(target: Path, **changes: object) -> Path:
+    with writing(target, lambda _: None) as archive:
+        archive.add_bytes("log/a", CONTENT, 0o600)
+        archive.add_link("log/b", "a")
+        archive.end(a_manifest(archive.items, **changes))
+    return target
+
+
+def refusal(source: Path, folder: Path) -> str:
+    """Why it is refused; nothing is left of the attempt."""
+    before = sorted(folder.parent.iterdir())
+    with pytest.raises((BadInputError, OperatorError)) as told:
+        restore(source, folder, Tell())
+    assert sorted(folder.parent.iterdir()) == before
+    text = str(told.value)
+    assert "\n" not in text
+    return text
+
+
+def test_what_was_added_comes_back_with_its_rights_and_links(tmp_path: Path) -> None:
+    source = a_backup(tmp_path / "b.tar")
+    assert source.stat().st_mode & 0o777 == 0o600
+    restore(source, tmp_path / "data", Tell())
+    assert (tmp_path / "data/log/a").read_bytes() == CONTENT
+    assert (tmp_path / "data/log/a").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "data/log/b").readlink() == Path("a")
+
+
+def test_every_cut_and_every_flipped_byte_that_matters_is_refused(tmp_path: Path) -> None:
+    whole = a_backup(tmp_path / "b.tar").read_bytes()
+    damaged = tmp_path / "damaged.tar"
+    with tarfile.open(tmp_path / "b.tar") as tar:
+        places = {member.name: member.offset_data for member in tar}
+        end = places[manifest.SEAL] + 64
+    for size in range(0, end, 509):
+        damaged.write_bytes(whole[:size])
+        refusal(damaged, tmp_path / "data")
+    for name, start in places.items():
+        spoilt = bytearray(whole)
+        spoilt[start + 20] ^= 1
+        damaged.write_bytes(spoilt)
+        assert "damaged" in refusal(damaged, tmp_path / "data"), name
+
+
+def test_an_unfinished_backup_has_another_name_and_is_refused(tmp_path: Path) -> None:
+    with writing(tmp_path / "b.tar", lambda _: None) as archive:
+        archive.add_bytes("log/a", CONTENT)
+        unfinished = tmp_path / "copy.tar"
+        unfinished.write_bytes((tmp_path / "b.tar.part").read_bytes())
+        assert not (tmp_path / "b.tar").exists()
+        assert "backup" in refusal(unfinished, tmp_path / "data")
+        archive.end(a_manifest(archive.items))
+
+
+def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def failing() -> None:
+        with writing(tmp_path / "b.tar", lambda _: None) as archive:
+            archive.add_bytes("log/a", CONTENT)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_became_shorter_means_try_again(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"short")
+    with (
+        (tmp_path / "file").open("rb") as file,
+        pytest.raises(TryAgainError, match="became shorter"),
+        writing(tmp_path / "b.tar", lambda _: None) as archive,
+    ):
+        archive.add_open("log/a", file.fileno(), 100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, r"backup of format 2, made by Tally 9\.9; .* restore it with version 9\.9"),
+        ({"data": Marker(2, "9.9", "26.9.0")}, r"of data format 2, written by the newer Tally 9\."),
+        ({"data": Marker(1, "9.9", "99.1.0")}, r"engine 99\.1\.0, and .* install chdb-core 99"),
+    ],
+)
+def test_what_a_newer_tally_made_is_refused_with_what_to_do(
+    changes: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    source = a_backup(tmp_path / "b.tar", **changes)
+    assert re.search(message, refusal(source, tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item("/etc/passwd"),
+        Item("log/../../x"),
+        Item("log/b", link="../../x"),
+        Item("log/b", link="/etc"),
+        Item(""),
+    ],
+)
+def test_nothing_is_written_outside_of_the_folder(item: Item, tmp_path: Path) -> None:
+    encoded = manifest.encode(a_manifest([item]))
+    with pytest.raises(BadInputError, match="no backup of Tally"):
+        manifest.decode(encoded, hashlib.sha256(encoded).hexdigest().encode(), "it")
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    source = a_backup(tmp_path / "b.tar")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "mine").write_text("")
+    assert "not empty" in refusal(source, data)
+    (data / "mine").rename(data / data_folder.MARKER)
+    assert "is a data folder of Tally" in refusal(source, data)
+    assert "no folder" in refusal(source, source)
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    restore(a_backup(tmp_path / "b.tar"), tmp_path / "data", Tell())
+    assert (tmp_path / "data/log/a").exists()
+
+
+def test_another_tar_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.tar"
+    with tarfile.open(other, "w") as tar:
+        tar.addfile(tarfile.TarInfo("a"), io.BytesIO())
+    assert "lacks its list of files" in refusal(other, tmp_path / "data")
+    other.write_text("no tar")
+    assert "is no backup of Tally" in refusal(other, tmp_path / "data")
+    assert "cannot read" in refusal(tmp_path / "missing.tar", tmp_path / "data")
+
+
+def test_a_restore_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+    left = tmp_path / "data.restoring" / "log"
+    left.mkdir(parents=True)
+    (left / "a").write_text("half")
+    restore(a_backup(tmp_path / "b.tar"), tmp_path / "data", Tell())
+    assert (tmp_path / "data/log/a").read_bytes() == CONTENT
+
+
+def test_two_backups_are_not_taken_at_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for name in ("log", "clickhouse"):
+        (data / name).mkdir(parents=True)
+    with (
+        claimed(data, LOCK, unusable="", in_use=""),
+        pytest.raises(OperatorError, match=r"takes a backup of .* already: wait until"),
+    ):
+        take_backup(data, tmp_path / "b.tar", SystemClock(), Tell())
+    assert not (tmp_path / "b.tar.part").exists()
