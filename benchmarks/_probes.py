@@ -71,3 +71,8 @@ class Probes:
         return sorted(
             1000 * took_s for name, took_s in self.took_s.items() if self._sent_s[name] >= first_s
         )
+
+    def taken_ms(self) -> list[tuple[float, float]]:
+        """When each was sent, in seconds after the first, and how long until it was seen."""
+        first_s = min(self._sent_s.values())
+        return [(self._sent_s[name] - first_s, 1000 * took) for name, took in self.took_s.items()]

@@ -1,0 +1,32 @@
+"""One target under atheris, guided by what it reaches. A process of its own: it never returns.
+
+python -m tests.fuzz.guided TARGET [libFuzzer's own options and folders]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import atheris
+
+from tests.fuzz.targets import load
+
+_NATIVE = Path(__file__).parents[2] / "pipeline" / "native"
+COMPILED = ["pipeline.native", *(f"pipeline.native.{path.stem}" for path in _NATIVE.glob("*.py"))]
+"""What Numba compiles must be left as it is."""
+
+OURS = ["pipeline", "schemas", "sketches", "jwt", "tomllib"]
+
+
+def main() -> None:
+    """Only what is imported inside is instrumented, so the target is loaded here."""
+    name, *options = sys.argv[1:]
+    with atheris.instrument_imports(include=OURS, exclude=COMPILED):
+        target = load(name)
+    atheris.Setup([sys.argv[0], *options], target.check)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

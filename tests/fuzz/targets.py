@@ -1,0 +1,47 @@
+"""The targets by name, and what a target is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+TARGETS = (
+    "adjustments",
+    "changelog",
+    "clickhouse_bodies",
+    "clickhouse_door",
+    "clickhouse_requests",
+    "control_records",
+    "frames",
+    "json_events",
+    "jwts",
+    "kafka_requests",
+    "kafka_socket",
+    "record_batches",
+    "rules_records",
+    "sketch_bloom",
+    "sketch_distinct",
+    "sketch_frequency",
+    "sketch_heavy",
+    "sketch_morris",
+    "strict_changelog",
+    "strict_commands",
+    "tally_toml",
+    "token_file",
+    "web_api",
+)
+
+
+class Target(Protocol):
+    """A module of this package. Any exception of `check` is a finding."""
+
+    PROMISE: str
+
+    def seeds(self) -> list[bytes]: ...
+
+    def check(self, data: bytes) -> None: ...
+
+
+def load(name: str) -> Target:
+    """The target of a name in TARGETS."""
+    return cast("Target", importlib.import_module(f"tests.fuzz.{name}"))

@@ -1,0 +1,115 @@
+"""The truth checker: the senders' record beside the log, ClickHouse and the web API."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.kit.truth import in_clickhouse, over_web, quotas, strict
+from tests.kit.truth.differences import Difference
+from tests.kit.truth.expected import Expected
+from tests.kit.truth.in_log import read_commands, read_log, settle_unknown
+from tests.kit.truth.kinds import ONCE, SKETCHED, family_of, summed
+from tests.kit.truth.ledger import Decisions
+from tests.kit.truth.once import decided, settle_once
+from tests.kit.truth.record import Record
+from tests.kit.truth.sketched import Sketched
+
+SHOWN = 10
+
+
+@dataclass
+class Verdict:
+    """What was compared and what was found wrong; nothing wrong means every number is true."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    found_in_log: int = 0
+    """Of what nobody heard of, how many the log has nevertheless."""
+
+    not_in_log: int = 0
+    counters: int = 0
+    windows: int = 0
+    estimated: int = 0
+    """Counters of sketched families."""
+
+    once: int = 0
+    """Increments that count, of families that count once per member; and those that do not."""
+
+    repeats: int = 0
+    decided: int = 0
+    """Commands of strict counters, and how many of them were refused."""
+
+    refused: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        kinds = Counter(one.kind for one in self.differences)
+        places = Counter((one.kind, one.where[:80]) for one in self.differences)
+        sent = f"{self.sent:,} increments sent, {self.acknowledged:,} acknowledged; of the others"
+        return "\n".join(
+            (
+                f"{sent} the log has {self.found_in_log:,} and has not {self.not_in_log:,}",
+                f"{self.counters:,} counters, {self.windows:,} minutes of them in regions",
+                (
+                    f"{self.estimated:,} sketched counters; once per member {self.once:,} and "
+                    f"{self.repeats:,} repeats; {self.decided:,} strict commands decided, "
+                    f"{self.refused:,} of them refused"
+                ),
+                ", ".join(f"{kinds[kind]} {kind}" for kind in ("lost", "doubled", "misplaced"))
+                + f"; {len(self.differences)} differences in all",
+                *(f"{count} {kind}: {where}" for (kind, where), count in sorted(places.items())),
+                *map(str, self.differences[:SHOWN]),
+            )
+        )
+
+
+def check(
+    journals: Iterable[Path],
+    kafka: str,
+    clickhouse: str | None,
+    webs: Sequence[str] = (),
+    ledgers: Iterable[Path] = (),
+) -> Verdict:
+    """Compare everything, once all that is in the log was counted. Blocks for long.
+
+    Raises what keeps it from asking; a wrong answer is no error but a difference.
+    """
+    record, decisions = Record.of(journals), Decisions.of(ledgers)
+    logged = read_log(kafka)
+    counted, wrong = settle_unknown(record, logged)
+    wrong += settle_once(record, logged.once)
+    added = [summed(one) for one in counted if family_of(one) not in ONCE]
+    once = decided(logged.once)
+    expected, sketched = Expected([*added, *once]), Sketched(counted)
+    # The web API has no windows in which there were repeats alone, and takes no family's sum.
+    asked = Expected(
+        one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED
+    )
+    verdict = Verdict(
+        sent=len(record.acknowledged) + len(record.unknown),
+        acknowledged=len(record.acknowledged),
+        found_in_log=len(counted) - len(record.acknowledged),
+        counters=len(expected.counters()),
+        windows=sum(1 for _, region, _ in expected.counts("1m") if region != "*"),
+        estimated=len(sketched.counters()),
+        once=sum(1 for one in once if one["delta"]),
+        repeats=sum(1 for one in once if not one["delta"]),
+        decided=len(decisions.commands),
+        refused=sum(1 for answers in decisions.answers if answers and not answers[0].accepted),
+    )
+    verdict.not_in_log = len(record.unknown) - verdict.found_in_log
+    verdict.differences += [Difference("log", text, (), None, None) for text in wrong]
+    verdict.differences += strict.differences(decisions)
+    verdict.differences += quotas.differences(decisions, read_commands(kafka))
+    if clickhouse is not None:
+        verdict.differences += in_clickhouse.differences(
+            clickhouse, expected, record, sketched, decisions
+        )
+    for number, url in enumerate(webs):
+        # All processes answer from the same tables: one is asked for everything.
+        totals_only = number > 0
+        verdict.differences += over_web.differences(
+            url, asked, sketched, decisions, totals_only=totals_only
+        )
+    return verdict

@@ -1,0 +1,85 @@
+"""Every number that must come of the increments, added up in the plainest way. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tests.kit.truth.record import Document
+
+GRAINS_S = {"1m": 60, "1h": 3_600, "1d": 86_400}
+ALL = "*"
+"""All regions together."""
+
+Place = tuple[str, str, int]
+"""Counter, region (or all of them), and the window's start in seconds."""
+
+
+class Expected:
+    """What each of these increments adds, once, though its id be there twice."""
+
+    def __init__(self, increments: Iterable[Document]) -> None:
+        self._minutes: dict[Place, int] = defaultdict(int)
+        self._members: dict[Place, set[str]] = defaultdict(set)
+        ids: set[tuple[str, str]] = set()
+        for one in increments:
+            if "id" in one:
+                if (one["counter"], one["id"]) in ids:
+                    continue
+                ids.add((one["counter"], one["id"]))
+            place = (one["counter"], one["region"], one["at"] // 60_000 * 60)
+            self._minutes[place] += one["delta"]
+            if one["delta"] > 0 and "member" in one:
+                self._members[place].add(one["member"])
+
+    def counters(self) -> list[str]:
+        return sorted({counter for counter, _, _ in self._minutes})
+
+    def families(self) -> list[str]:
+        return sorted({counter.partition(":")[0] for counter in self.counters()})
+
+    def regions(self) -> list[str]:
+        return sorted({region for _, region, _ in self._minutes})
+
+    def totals(self) -> dict[tuple[str, ...], int]:
+        sums: dict[tuple[str, ...], int] = defaultdict(int)
+        for (counter, _, _), count in self._minutes.items():
+            sums[counter,] += count
+        return dict(sums)
+
+    def counts(self, grain: str) -> dict[Place, int]:
+        """By counter, region and window, and by counter and window for all regions (`*`)."""
+        sums: dict[Place, int] = defaultdict(int)
+        for (counter, region, minute_s), count in self._minutes.items():
+            start_s = minute_s // GRAINS_S[grain] * GRAINS_S[grain]
+            sums[counter, region, start_s] += count
+            sums[counter, ALL, start_s] += count
+        return dict(sums)
+
+    def members(self, grain: str) -> dict[Place, set[str]]:
+        """Who added something, by the same places as counts."""
+        found: dict[Place, set[str]] = defaultdict(set)
+        for (counter, region, minute_s), members in self._members.items():
+            start_s = minute_s // GRAINS_S[grain] * GRAINS_S[grain]
+            found[counter, region, start_s] |= members
+            found[counter, ALL, start_s] |= members
+        return dict(found)
+
+    def members_ever(self) -> dict[str, set[str]]:
+        """Who added something to a counter at any time, anywhere."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for (counter, _, _), members in self._members.items():
+            found[counter] |= members
+        return dict(found)
+
+    def rankings(self, grain: str) -> dict[Place, list[tuple[str, int]]]:
+        """Counters with what they count, the greatest first, by family, region and window.
+
+        Of equal counts the first by name leads; what is not above zero has no place, nor has the
+        sum of a whole family, whose key is empty.
+        """
+        found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
+        for (counter, region, start_s), count in self.counts(grain).items():
+            if count > 0 and not counter.endswith(":"):
+                found[counter.partition(":")[0], region, start_s].append((counter, count))
+        for ranking in found.values():
+            ranking.sort(key=lambda one: (-one[1], one[0].encode()))
+        return dict(found)

@@ -1,0 +1,170 @@
+"""The numbers that ClickHouse has, asked over plain HTTP, beside those that must be there."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+
+from tests.kit.registers import REGISTER_BITS, STANDARD_ERROR, registers_of
+from tests.kit.truth import strict
+from tests.kit.truth.differences import (
+    Difference,
+    compared,
+    compared_rankings,
+    compared_sizes,
+)
+from tests.kit.truth.expected import ALL, GRAINS_S, Expected
+from tests.kit.truth.ledger import Decisions
+from tests.kit.truth.record import Record
+from tests.kit.truth.sketched import BUCKET_GRAINS, Sketched
+
+TIMEOUT_S = 180.0
+"""On a busy machine an answer may take long; that is no difference."""
+
+UNIQUE_GRAINS = ("1h", "1d")
+STANDARD_ERRORS = 5
+"""How far an estimate may be from the truth: so far is one in a million, and registers are compared
+one by one besides."""
+
+UNIQUES_ERROR = STANDARD_ERRORS * STANDARD_ERROR
+SAMPLE_CHARACTERS = 100
+_LIVE = "build IN (SELECT build FROM tally.live_builds)"
+
+
+class ClickHouse:
+    """Asks one server. Raises httpx.HTTPError when it does not answer as it should."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S)
+
+    def rows(self, query: str) -> list[list[Any]]:
+        """All rows of the answer."""
+        answer = self._client.post(
+            "/",
+            params={"output_format_json_quote_64bit_integers": "0"},
+            content=f"{query} FORMAT JSONCompactEachRow",
+        )
+        if answer.status_code != httpx.codes.OK:
+            raise httpx.HTTPError(f"{query}: {answer.status_code} {answer.text[:500]}")
+        return [json.loads(line) for line in answer.text.splitlines() if line]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def counts(self, grain: str) -> dict[Any, int]:
+        """By counter, region and window, `*` for all regions."""
+        columns = "toUnixTimestamp(window), toInt64(count)"
+        apart = f"SELECT counter, toString(region), {columns} FROM tally.counts_by_region_{grain}"
+        together = f"SELECT counter, '{ALL}', {columns} FROM tally.counts_{grain}"
+        return self._keyed([*self.rows(apart), *self.rows(together)])
+
+    def totals(self) -> dict[Any, int]:
+        return self._keyed(self.rows("SELECT counter, toInt64(net) FROM tally.totals"))
+
+    def uniques(self, grain: str) -> dict[Any, tuple[int, int, int]]:
+        """Estimates with their bounds, by the same places."""
+        columns = "toUnixTimestamp(window), round(uniques), round(low), round(high)"
+        apart = f"SELECT counter, toString(region), {columns} FROM tally.uniques_by_region_{grain}"
+        together = f"SELECT counter, '{ALL}', {columns} FROM tally.uniques_{grain}"
+        rows = [*self.rows(apart), *self.rows(together)]
+        return {tuple(key): (uniques, low, high) for *key, uniques, low, high in rows}
+
+    def registers(self, grain: str) -> dict[Any, int]:
+        """The rank of each register, by counter, region, window and register."""
+        return self._keyed(
+            self.rows(
+                "SELECT counter, place, start, register, max(rank) FROM (SELECT counter, "
+                "toString(region) AS place, toUnixTimestamp(window) AS start, "
+                "arrayJoin(registers) AS pair, pair.1 AS register, pair.2 AS rank "
+                f"FROM tally.distinct_{grain} WHERE {_LIVE} AND precision = {REGISTER_BITS}) "
+                "GROUP BY counter, place, start, register"
+            )
+        )
+
+    def rankings(self, grain: str) -> dict[Any, list[tuple[str, int]]]:
+        """Counters with their counts in the order of their ranks."""
+        rows = self.rows(
+            "SELECT toString(family), region, toUnixTimestamp(window), rank, counter, "
+            f"toInt64(count) FROM tally.top_by_window_{grain} ORDER BY ALL"
+        )
+        found: dict[Any, list[tuple[str, int]]] = defaultdict(list)
+        for family, region, start_s, rank, counter, count in rows:
+            found[family, region, start_s].append((counter, count))
+            assert len(found[family, region, start_s]) == rank, f"no rank of its own: {counter}"
+        return dict(found)
+
+    def buckets(self, grain: str) -> dict[Any, int]:
+        """What each bucket of the sketches holds, by family, region, window and bucket."""
+        return self._keyed(
+            self.rows(
+                "SELECT toString(family), toString(region), toUnixTimestamp(window), bucket, "
+                f"toInt64(sum(p) - sum(n)) FROM tally.merged_frequency_{grain} WHERE {_LIVE} "
+                "GROUP BY family, region, window, bucket"
+            )
+        )
+
+    def strict_totals(self) -> dict[Any, int]:
+        return self._keyed(self.rows("SELECT counter, value FROM tally.strict_totals"))
+
+    def letters(self) -> list[str]:
+        """The beginnings of what was refused."""
+        query = f"SELECT sample FROM tally.dead_letters FINAL WHERE {_LIVE}"
+        return [sample[:SAMPLE_CHARACTERS] for (sample,) in self.rows(query)]
+
+    def _keyed(self, rows: list[list[Any]]) -> dict[Any, int]:
+        found = {tuple(key): value for *key, value in rows}
+        assert len(found) == len(rows), "a view has two rows of one key"
+        return found
+
+
+def differences(
+    url: str, expected: Expected, record: Record, sketched: Sketched, decisions: Decisions
+) -> Iterator[Difference]:
+    """All that is not what it must be in ClickHouse."""
+    server = ClickHouse(url)
+    try:
+        yield from compared("clickhouse totals", expected.totals(), server.totals())
+        for grain in GRAINS_S:
+            found = server.counts(grain)
+            yield from compared(f"clickhouse counts_{grain}", expected.counts(grain), found)
+            rankings = server.rankings(grain)
+            where = f"clickhouse top_by_window_{grain}"
+            yield from compared_rankings(where, expected.rankings(grain), rankings)
+        for grain in UNIQUE_GRAINS:
+            members = expected.members(grain)
+            where = f"clickhouse uniques_{grain}"
+            yield from compared_sizes(where, members, server.uniques(grain), UNIQUES_ERROR)
+            registers = server.registers(grain)
+            yield from compared(f"clickhouse distinct_{grain}", _registers(members), registers)
+        for grain in BUCKET_GRAINS:
+            where = f"clickhouse merged_frequency_{grain}"
+            yield from compared(where, sketched.buckets(grain), server.buckets(grain))
+        where = "clickhouse strict_totals"
+        yield from compared(where, strict.totals(decisions), server.strict_totals())
+        yield from _letters(record, server.letters())
+    finally:
+        server.close()
+
+
+def _registers(members: Mapping[Any, set[str]]) -> dict[Any, int]:
+    return {
+        (counter, region, start_s, register): rank
+        for (counter, region, start_s), those in members.items()
+        if region != ALL
+        for register, rank in registers_of(those).items()
+    }
+
+
+def _letters(record: Record, found: list[str]) -> Iterator[Difference]:
+    """Each that was refused has a letter, and nothing has one that should have been counted."""
+    where, seen = "clickhouse dead_letters", Counter(found)
+    wanted = [text[:SAMPLE_CHARACTERS] for text in record.refused]
+    allowed = {*wanted, *(text[:SAMPLE_CHARACTERS] for text in record.perhaps_refused)}
+    for text in wanted:
+        if seen[text] != 1:
+            yield Difference("letter", where, (text,), 1, seen[text])
+    for text, count in seen.items():
+        if text not in allowed:
+            yield Difference("letter", where, (text,), 0, count)

@@ -1,0 +1,145 @@
+"""What the log holds, read by a plain consumer and decoded by the formats' own libraries."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from tests.kit.truth import quotas
+from tests.kit.truth.kinds import ONCE, family_of
+from tests.kit.truth.record import Document, Record, mark_of
+
+TOPIC = "tally.increments"
+STRICT_TOPIC = "tally.strict"
+TIMEOUT_S = 30
+CONSUME_S = 0.1
+"""How long to wait for a thousand records, which may never come."""
+
+DEFAULTS = {"delta": 1, "region": ""}
+"""What need not be written."""
+
+FRAME = b"application/vnd.apache.arrow.stream"
+
+
+@dataclass
+class Logged:
+    """How often each mark is in the log, and the end of each partition when it was read."""
+
+    marks: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    """How many increments there are, also those that must be refused."""
+
+    once: list[Document] = field(default_factory=list)
+    """Increments of families that count once per member, in the order of each partition."""
+
+    ends: list[int] = field(default_factory=list)
+
+
+def read_log(kafka: str) -> Logged:
+    """Read all of it, up to the ends that it has now. Blocks; raises AssertionError if it stops."""
+    found = Logged()
+    for end, records in _partitions(kafka, TOPIC):
+        found.ends.append(end)
+        for record in records:
+            _take(record, found)
+    return found
+
+
+def read_commands(kafka: str) -> list[quotas.Logged]:
+    """The commands of strict counters, in the order of each partition. Blocks; raises as above."""
+    return [
+        quotas.Logged(json.loads(record.value() or b"null"), record.timestamp()[1])
+        for _, records in _partitions(kafka, STRICT_TOPIC)
+        for record in records
+    ]
+
+
+def count_rows(kafka: str) -> int:
+    """How many increments the log has. Blocks."""
+    return read_log(kafka).rows
+
+
+def _partitions(kafka: str, topic: str) -> Iterator[tuple[int, Iterator[Message]]]:
+    """The end of each partition that a topic has, and the records up to it."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "truth", "log_level": 0})
+    try:
+        known = consumer.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+        for number in sorted(known.partitions if known else ()):
+            place = TopicPartition(topic, number)
+            first, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            consumer.assign([TopicPartition(topic, number, first)])
+            yield end, _records(consumer, end if first < end else 0)
+    finally:
+        consumer.close()
+
+
+def _records(consumer: Consumer, end: int) -> Iterator[Message]:
+    at, heard_s = 0, time.monotonic()
+    while at < end:
+        records = consumer.consume(1000, timeout=CONSUME_S)
+        if records:
+            heard_s = time.monotonic()
+        assert time.monotonic() - heard_s < TIMEOUT_S, f"nothing came after {at} of {end}"
+        for record in records:
+            assert record.error() is None, record.error()
+            at = (record.offset() or 0) + 1
+            yield record
+
+
+def _take(record: Message, found: Logged) -> None:
+    headers = dict(record.headers() or [])
+    if "tally-kind" not in headers:
+        value = record.value() or b""
+        is_frame = headers.get("content-type") == FRAME
+        rows = _rows(value if isinstance(value, bytes) else value.encode(), is_frame)
+        found.rows += len(rows)
+        found.marks.update(mark for row in rows if (mark := mark_of(row)) is not None)
+        found.once += [{**DEFAULTS, **row} for row in rows if _is_once(row)]
+
+
+def _rows(value: bytes, is_frame: bool) -> list[Document]:
+    if is_frame:
+        rows = pa.ipc.open_stream(value).read_all().to_pylist()
+    else:
+        try:
+            rows = [json.loads(value)]
+        except ValueError:
+            return []
+    return [{k: v for k, v in row.items() if v is not None} for row in rows if _is_map(row)]
+
+
+def _is_map(row: object) -> bool:
+    return isinstance(row, dict)
+
+
+def _is_once(row: Document) -> bool:
+    """What must be refused has a note, and changes nobody."""
+    return isinstance(row.get("counter"), str) and family_of(row) in ONCE and "note" not in row
+
+
+def settle_unknown(record: Record, logged: Logged) -> tuple[list[Document], list[str]]:
+    """All increments that must be counted, and what is wrong with the log itself.
+
+    An unknown increment counts if the log has it. One whose mark nobody can look for must not be
+    unknown in the end.
+    """
+    wrong, counted = [], list(record.acknowledged)
+    for document in record.acknowledged:
+        mark = mark_of(document)
+        if mark is not None and not logged.marks[mark]:
+            wrong.append(f"the log lost what it had acknowledged: {document}")
+        if mark is not None and "id" not in document and logged.marks[mark] > 1:
+            wrong.append(f"the log has {logged.marks[mark]} times what was sent once: {document}")
+    for document in record.unknown:
+        mark = mark_of(document)
+        if mark is None or "id" in document:
+            wrong.append(f"nobody knows of it in the end: {document}")
+        elif logged.marks[mark] == 1:
+            counted.append(document)
+        elif logged.marks[mark]:
+            wrong.append(f"the log has {logged.marks[mark]} times what was sent once: {document}")
+    return counted, wrong
