@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from pipeline.builds.members import MEMBER_S
 from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 STOP_TIMEOUT_S = 40.0
 DEATHS_MAX = 5
 """So many ends of workers are borne, each with a new start; then somebody must look."""
-
-MEMBER_S = 15.0
-"""How long Kafka takes a dead worker for a member."""
 
 _LAST_LINES = 5
 _LINE_CHARS_MAX = 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from pipeline import topics
 from pipeline.builds.live import FOREIGN, live_build
-from pipeline.builds.members import hosts_of_members
+from pipeline.builds.members import MEMBER_S, hosts_of_members
 from pipeline.builds.partitions import partitions, tables_beside
 from pipeline.builds.positions import reached
 from pipeline.builds.rebuilds import Rebuild, State, read_rebuilds, write_rebuild
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 30.0
+_LOOK_S = 0.5
 
 _KEPT = {"builds", "rebuilds"}
 """Which builds there were stays known."""
@@ -36,8 +38,8 @@ def drop(
 ) -> None:
     """Forget a build; `tell` hears what is dropped. Blocks; raises TryAgainError.
 
-    Raises OperatorError for the live one, and while somebody counts it. The rest of one that was
-    half dropped goes as well.
+    Raises OperatorError for the live one, and when somebody goes on counting it. The rest of one
+    that was half dropped goes as well.
     """
     if build >= FOREIGN:
         raise OperatorError(
@@ -45,11 +47,7 @@ def drop(
         )
     if build == live_build(client):
         raise OperatorError(f"build {build} is live: `tally replay --swap` takes another first")
-    if hosts := hosts_of_members(kafka, build):
-        raise OperatorError(
-            f"workers count build {build} (on {', '.join(sorted(set(hosts)))}): stop them first, "
-            "and wait ten seconds if one was killed"
-        )
+    _wait_for_nobody(kafka, build, clock)
     rebuilds = read_rebuilds(client)
     waiting = [one.build for one in rebuilds.values() if one.base == build and one.lacks_base]
     if waiting:
@@ -74,6 +72,17 @@ def drop(
         if table not in _KEPT:
             tell(table)
             _command(client, f"DELETE FROM tally.{table} WHERE build = {build}")  # noqa: S608 - a table's name and a number
+
+
+def _wait_for_nobody(kafka: KafkaAddress, build: int, clock: Clock) -> None:
+    """Until nobody counts a build: workers that ended without a word are members for a while."""
+    deadline_s = clock.monotonic_s() + MEMBER_S
+    while hosts := hosts_of_members(kafka, build):
+        if clock.monotonic_s() > deadline_s:
+            raise OperatorError(
+                f"workers count build {build} (on {', '.join(sorted(set(hosts)))}): stop them first"
+            )
+        time.sleep(_LOOK_S)
 
 
 def _has_rows(reads: Reads, build: int) -> bool:

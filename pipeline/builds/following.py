@@ -58,12 +58,10 @@ class Handover:
 
 def handovers_in(records: Records) -> list[Handover]:
     """The handovers of a fetch, in log order. Pure."""
-    if HANDOVER_KEY not in records.keys:
-        return []
     return [
         Handover(int(records.offsets[index]), int(records.timestamps_ms[index]), build)
-        for index, key in enumerate(records.keys)
-        if key == HANDOVER_KEY and (build := _build_of(records, index)) is not None
+        for index in records.marked()
+        if records.keys[index] == HANDOVER_KEY and (build := _build_of(records, index)) is not None
     ]
 
 

@@ -12,13 +12,16 @@ from pipeline.errors import TryAgainError
 if TYPE_CHECKING:
     from schemas.addresses import KafkaAddress
 
+MEMBER_S = 15.0
+"""How long Kafka takes a dead worker for a member."""
+
 _TIMEOUT_S = 20.0
 
 
 def hosts_of_members(kafka: KafkaAddress, build: int) -> list[str]:
     """The host of every worker that counts a build. Blocks; raises TryAgainError.
 
-    A worker that was killed is among them for ten seconds more.
+    A worker that was killed is among them for up to MEMBER_S more.
     """
     group = topics.group_id(build)
     admin = topics.admin_client(kafka)  # Kept: without it the answer never comes.

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 _READ = (
     "SELECT toString(identity) FROM tally.identity ORDER BY number DESC, made_at, identity LIMIT 1"
 )
+# Whoever finds none makes one, and others may at the same moment: all must make the same one, as
+# the first to look goes on with it at once. A table has an id of its own, but in old kinds of
+# databases.
+_MAKE_FIRST = (
+    "INSERT INTO tally.identity SELECT 1, if(empty(uuid), generateUUIDv4(), uuid), now64(3) "
+    "FROM system.tables WHERE database = 'tally' AND name = 'identity'"
+)
 _MAKE = (
     "INSERT INTO tally.identity SELECT coalesce(max(number), 0) + 1, generateUUIDv4(), now64(3) "
     "FROM tally.identity"
@@ -24,7 +31,9 @@ _MAKE = (
 
 def identity_of(side: Side) -> str:
     """The identity of a cluster; one is made where there is none. Blocks; raises as `side` does."""
-    found = side.rows(_READ, {}) or [[new_identity(side)]]
+    if not (found := side.rows(_READ, {})):
+        side.run(_MAKE_FIRST, {})
+        found = side.rows(_READ, {})
     return str(found[0][0])
 
 

@@ -11,6 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from pipeline.clickhouse import NOW_MS
 from pipeline.exchange.plan import Place
 from pipeline.exchange.tables import BY_NAME
 from pipeline.rollup import sql as rollup_sql
@@ -101,7 +102,7 @@ class Removals:
         there = [one for one in removals if _places(one) & {*present}]
         if not there:
             return []
-        [(now_ms,)] = self._here.rows(rollup_sql.NOW, {})
+        [(now_ms,)] = self._here.rows(NOW_MS, {})
         rows = self._here.rows(_NOTICED, {"build": self._build})
         noticed = {
             Removal(name, day, families, int(version)): Noticed(int(at_ms), bool(done))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.errors import OperatorError
 from pipeline.lanes import CONTENT_TYPE_HEADER
 
 if TYPE_CHECKING:
@@ -49,10 +50,22 @@ class StoredLetter:
         return len(self.value) < self.bytes_total
 
 
+FORMAT = 1
+"""Of a letter's headers; `tally-format` tells it, and is left out while it is 1."""
+
+
 def read_letter(value: bytes | None, headers: Headers) -> StoredLetter | None:
-    """The letter in one message of the topic; None for a message that is none."""
+    """The letter in one message of the topic; None for a message that is none.
+
+    Raises OperatorError for a letter of a newer Tally: to pass over it would be to lose it.
+    """
     last = dict(headers)
     try:
+        if (found := int(last.get("tally-format") or FORMAT)) > FORMAT:
+            raise OperatorError(
+                f"topic tally.dead-letters has a letter of format {found}, which a newer Tally "
+                f"wrote; this one reads format {FORMAT}: use that version"
+            )
         key = LetterKey(
             int(last["tally-partition"]),
             int(last["tally-offset"]),

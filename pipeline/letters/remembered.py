@@ -28,6 +28,14 @@ NOT_YET = "not confirmed by a checkpoint yet; run it again when a worker has gon
 
 _decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 _decode_position = msgspec.msgpack.Decoder(PositionValue).decode
+_FOREIGN = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
+
+
+def _foreign(what: object) -> OperatorError:
+    return OperatorError(
+        f"the changelog holds a record that Tally never writes ({str(what)[:200]!r}); check who "
+        "else writes to that topic"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,14 @@ class ChangelogPlaces:
     _records: dict[bytes, bytes] = field(default_factory=dict)
 
     def add(self, key: bytes, value: bytes | None) -> None:
-        """Take one record; a tombstone forgets. Cells and ids are passed over."""
-        version, kind, *_ = _decode.decode(key)
+        """Take one record; a tombstone forgets. Cells and ids are passed over.
+
+        Raises OperatorError for what Tally never writes.
+        """
+        try:
+            version, kind, *_ = _decode.decode(key)
+        except _FOREIGN as error:
+            raise _foreign(error) from error
         if version != FORMAT:
             raise OperatorError(
                 f"the changelog has format {version}, this Tally reads {FORMAT}; run the version "
@@ -74,12 +88,15 @@ class ChangelogPlaces:
             )
         if value is None:
             self._records.pop(key, None)
-        elif kind in {POSITION, REFUSED}:
+        elif kind in (POSITION, REFUSED):
             self._records[key] = value
 
     def remembered(self, log_start: int, log_end: int) -> Remembered:
-        """What a worker that recovered now would remember."""
-        positions, facts = self._sorted()
+        """What a worker that recovered now would remember. Raises OperatorError as `add`."""
+        try:
+            positions, facts = self._sorted()
+        except _FOREIGN as error:
+            raise _foreign(error) from error
         if not positions:
             return Remembered(frozenset(), log_start, log_start, log_end)
         incarnation, _, position, value = max(positions, key=lambda one: one[:3])
@@ -94,9 +111,10 @@ class ChangelogPlaces:
         for key, value in self._records.items():
             _, kind, *rest = _decode.decode(key)
             if kind == POSITION:
-                offset, writer = rest
+                offset, writer = map(int, rest)
                 here = _decode_position(value)
                 positions.append((here.incarnation, writer, offset, here))
             else:
-                facts.append((rest[0], RefusedFact(*rest[1:])))
+                of, *fact = map(int, rest)
+                facts.append((of, RefusedFact(*fact)))
         return positions, facts

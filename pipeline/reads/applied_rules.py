@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import BadInputError
-from pipeline.rules import parse_rules
+from pipeline.rules import NewerRulesError, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,5 +39,5 @@ def _parsed(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, CountingRules 
     for applied_ms, text in rows:
         try:
             yield int(applied_ms), parse_rules(str(text).encode())
-        except BadInputError:
+        except (BadInputError, NewerRulesError):
             yield int(applied_ms), None

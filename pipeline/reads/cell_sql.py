@@ -20,14 +20,16 @@ _WHERE = f"{live.ALL} AND counter IN {{counters:Array(String)}}"
 _VALUES = "p, n, duplicates"
 _MONTHS = "counter, region, slot_month, replica, shard"
 
-_FOLDED = f"SELECT slot_month FROM tally.cells_life WHERE {_WHERE}"
+FOLDED = f"SELECT slot_month FROM tally.cells_life WHERE {_WHERE}"
+"""The months that were added to lifetime totals, after which their days may go."""
+
 FORGOTTEN = (
     "SELECT toUnixTimestamp(toDateTime(max(month) + INTERVAL 1 MONTH, 'UTC')) * (count() > 0) "
     "FROM (SELECT month FROM ("
     "SELECT slot_month AS month, p AS life_p, n AS life_n, 0::Int128 AS day_p, 0::Int128 AS day_n "
-    f"FROM tally.merged_life WHERE {_WHERE} AND slot_month IN ({_FOLDED}) UNION ALL "
+    f"FROM tally.merged_life WHERE {_WHERE} AND slot_month IN ({FOLDED}) UNION ALL "
     "SELECT toStartOfMonth(slot_day), 0::Int128, 0::Int128, p, n "
-    f"FROM tally.merged_1d WHERE {_WHERE} AND toStartOfMonth(slot_day) IN ({_FOLDED})"
+    f"FROM tally.merged_1d WHERE {_WHERE} AND toStartOfMonth(slot_day) IN ({FOLDED})"
     ") GROUP BY month HAVING sum(life_p) > sum(day_p) OR sum(life_n) > sum(day_n))"
 )
 """When the last month ends whose lifetime total has more than its days; 0 if there is none."""
@@ -35,24 +37,37 @@ FORGOTTEN = (
 
 def cells(pieces: Sequence[Piece]) -> str:
     """Exact at every moment: the greater of what was rolled up and what finer windows add up to."""
-    return " UNION ALL ".join(_piece(piece, f"tally.merged_{piece.grain}") for piece in pieces)
+    return " UNION ALL ".join(
+        _piece(grain, inside, f"tally.merged_{grain}")
+        for grain, inside in _by_grain(pieces).items()
+    )
 
 
 def rolled_up_cells(pieces: Sequence[Piece]) -> str:
     """As they were rolled up last, which no minute has to be read for. Pieces of 1m have none."""
     return " UNION ALL ".join(
-        _piece(piece, f"({_rolled_life() if piece.grain == 'life' else _rolled(piece)})")
-        for piece in pieces
+        _piece(grain, inside, f"({_rolled_life() if grain == 'life' else _rolled(grain, inside)})")
+        for grain, inside in _by_grain(pieces).items()
     )
 
 
-def _piece(piece: Piece, source: str) -> str:
-    life = piece.grain == "life"
-    window = "toDateTime(0, 'UTC') AS window" if life else "window"
-    inside = "" if life else f" AND {within(piece.span)}"
+def _by_grain(pieces: Sequence[Piece]) -> dict[str, str]:
+    """Which windows of each grain. Pieces never overlap, so those of a grain are read together:
+    each source more is as long for ClickHouse to plan as all that it is made of."""
+    spans: dict[str, list[Span]] = {}
+    for piece in pieces:
+        spans.setdefault(piece.grain, []).append(piece.span)
+    return {
+        grain: "true" if grain == "life" else f"({' OR '.join(map(within, own))})"
+        for grain, own in spans.items()
+    }
+
+
+def _piece(grain: str, inside: str, source: str) -> str:
+    window = "toDateTime(0, 'UTC') AS window" if grain == "life" else "window"
     return (
-        f"SELECT '{piece.grain}' AS grain, counter, toString(region) AS region, {window}, "
-        f"toString(replica) AS replica, shard, {_VALUES} FROM {source} WHERE {_WHERE}{inside}"
+        f"SELECT '{grain}' AS grain, counter, toString(region) AS region, {window}, "
+        f"toString(replica) AS replica, shard, {_VALUES} FROM {source} WHERE {_WHERE} AND {inside}"
     )
 
 
@@ -67,11 +82,11 @@ def _greatest(table: str) -> str:
     return ", ".join(f"max({table}.{name}) AS {name}" for name in _VALUES.split(", "))
 
 
-def _rolled(piece: Piece) -> str:
-    table = f"cells_{piece.grain}"
+def _rolled(grain: str, inside: str) -> str:
+    table = f"cells_{grain}"
     return (
         f"SELECT build, counter, region, window, replica, shard, {_greatest(table)} "
-        f"FROM tally.{table} WHERE {_WHERE} AND {within(piece.span)} "
+        f"FROM tally.{table} WHERE {_WHERE} AND {inside} "
         "GROUP BY build, counter, region, window, slot_day, replica, shard"
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.caps import spill_counter
 from pipeline.reads import sketched, spans
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
 from pipeline.reads.estimating import Bounds
@@ -13,6 +12,7 @@ from pipeline.reads.lifetimes import has_adjustments, read_border, read_lifetime
 from pipeline.reads.strict import NO_WINDOWS, read_strict
 from pipeline.reads.sums import Sums, forgotten_ms, read_sums
 from pipeline.reads.taking import remarks, total
+from pipeline.slots import spill_counter
 from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
     """
     if known is not None and known.border is not None:
         positions = reads.positions(known.border.build)
+        if positions == known.positions:
+            # Adjustments are written before the positions that hold them.
+            return known
         if len(positions) == len(known.positions):
             is_adjusted = has_adjustments(reads, known.border)
             return Ground(positions, known.border, known.rules, is_adjusted)

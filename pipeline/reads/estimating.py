@@ -1,7 +1,8 @@
 """Counts from the buckets of Count-Min sketches that were added up. Pure.
 
 What `Frequency` does with its own tables, for sums over any number of them: see
-docs/sketches/frequency.md for what the bounds promise.
+docs/sketches/frequency.md for what the bounds promise. numpy is imported by whoever has something
+to estimate: most questions are about exact families, and it is a fifth of what a command imports.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
 Amounts = tuple[int, int]
@@ -48,6 +48,8 @@ def estimate(
 
     Buckets that are not there hold nothing; `total` is what one row of the sketch adds up to.
     """
+    import numpy as np  # noqa: PLC0415
+
     added, removed = (np.min(_looked_up(places, buckets, which), axis=1) for which in (0, 1))
     slack, removed_slack = (math.floor(math.e / width * amount) for amount in total)
     least, least_removed = np.maximum(added - slack, 0), np.maximum(removed - removed_slack, 0)
@@ -68,6 +70,8 @@ def add_up(parts: Iterable[Mapping[int, Amounts]]) -> dict[int, Amounts]:
 def _looked_up(
     places: NDArray[np.int64], buckets: Mapping[int, Amounts], which: int
 ) -> NDArray[Any]:
+    import numpy as np  # noqa: PLC0415
+
     # Whole numbers of Python: sums over shards may be beyond 64 bits.
     wanted, inverse = np.unique(places, return_inverse=True)
     values = np.array([buckets.get(place, (0, 0))[which] for place in wanted.tolist()], object)

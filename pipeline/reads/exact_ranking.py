@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.caps import spill_counter
-from pipeline.cells import SLOT_MS
 from pipeline.reads import adjusted, live
 from pipeline.reads.cell_sql import within
 from pipeline.reads.ranking import Place, Row
 from pipeline.rules import EARLINESS_MS
+from pipeline.slots import SLOT_MS, spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.caps import spill_counter
 from pipeline.reads import cell_sql, live, sketched, spans
 from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.sums import forgotten_ms, read_sums
 from pipeline.reads.taking import Window, remarks, total
+from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.cells import SLOT_MS
 from pipeline.reads import live
 from pipeline.reads.spans import window_of
 from pipeline.rules import EARLINESS_MS
+from pipeline.slots import SLOT_MS
 from schemas.rules import GRAIN_MS
 
 if TYPE_CHECKING:

@@ -51,8 +51,9 @@ _SETTLED = (
     "GROUP BY counter, region, replica, shard, month"
 )
 _MINUTES = (
-    f"SELECT {_OWNER}, toStartOfMonth(slot) AS month, {_VALUES}, max(through) "
-    f"FROM tally.cells_1m FINAL WHERE {_WHERE} AND slot >= toDateTime({{border:Date}}, 'UTC') "
+    f"SELECT counter, region, replica, shard, toStartOfMonth(slot) AS month, {_VALUES}, "
+    f"max(through) FROM tally.cells_1m FINAL WHERE {_WHERE} "
+    "AND slot >= toDateTime({border:Date}, 'UTC') "
     "GROUP BY counter, region, replica, shard, month"
 )
 _ADJUSTMENTS = (
@@ -63,6 +64,14 @@ _ADJUSTMENTS = (
 
 
 _EPOCH = date(1970, 1, 1)
+
+FEW = 8
+"""Of so few names the minutes are read by one thread: to share them out costs more."""
+
+TOGETHER_MAX = 200
+"""How many names more are asked for where some have to be: those that would have to be soon."""
+
+_ONE_THREAD = {"max_threads": 1}
 
 
 def read_border(reads: Reads, shards: int) -> Border | None:
@@ -83,6 +92,10 @@ def read_border(reads: Reads, shards: int) -> Border | None:
 
 def has_adjustments(reads: Reads, border: Border) -> bool:
     """Whether anything of the build was ever adjusted. Blocks; raises TryAgainError."""
+    # Which ClickHouse knows without looking, while most have never adjusted anything.
+    [(adjustments,)] = reads.rows("SELECT count() FROM tally.adjustments")
+    if not adjustments:
+        return False
     query = "SELECT 1 FROM tally.adjustments WHERE build = {build:UInt32} LIMIT 1"
     return bool(reads.rows(query, {"build": border.build}))
 
@@ -108,8 +121,9 @@ def read_lifetimes(
     found = {(counter,): Sums(latest={}) for counter in counters}
     months = _read_settled(reads, border, counters, settled)
     recent: dict[str, dict[Owner, Values]] = {counter: {} for counter in counters}
+    settings = _ONE_THREAD if len(counters) <= FEW else {}
     for counter, *owner, p, n, duplicates, through in reads.rows(
-        _MINUTES, {**known, "border": border.day}
+        _MINUTES, {**known, "border": border.day}, settings
     ):
         at = Owner(*owner)
         recent[counter][at] = (int(p), int(n), int(duplicates))
@@ -136,11 +150,14 @@ def read_lifetimes(
 def _read_settled(
     reads: Reads, border: Border, counters: Sequence[str], settled: Settled | None
 ) -> dict[str, Months]:
-    """Of all counters; what is not remembered is read, and then is."""
+    """Of these counters at least; what is not remembered is read, and then is."""
     known = {} if settled is None else settled.known(border, counters)
     missing = [counter for counter in counters if counter not in known]
     if not missing:
         return known
+    if settled is not None:
+        aging = settled.aging(border, TOGETHER_MAX)
+        missing += [counter for counter in aging if counter not in counters]
     asked_s = reads.monotonic_s()
     parameters = {"build": border.build, "border": border.day, "counters": missing}
     rows = (

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from pipeline.caps import spill_counter
 from pipeline.errors import TryAgainError
 from pipeline.reads import live
 from pipeline.reads.applied_rules import newest_rules
+from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,12 +59,29 @@ class Reads:
         """For how old something is."""
         return self._clock.monotonic_s()
 
+    def _allowed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that this user may set."""
+        known = self._client.server_settings if settings else {}
+        return {
+            name: value
+            for name, value in settings.items()
+            if name in known and not known[name].readonly
+        }
+
     def rows(
-        self, query: str, parameters: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Sequence[Sequence[Any]]:
-        """The rows of a query, with values bound to it."""
+        """The rows of a query, with values bound to it, and settings of ClickHouse for it.
+
+        Settings only make it quicker: who may set none asks without.
+        """
         try:
-            return self._client.query(query, dict(parameters or {})).result_rows
+            return self._client.query(
+                query, dict(parameters or {}), settings=self._allowed(settings or {})
+            ).result_rows
         except (ClickHouseError, OSError) as error:
             if any(name in str(error) for name in _NO_TABLES):
                 raise TryAgainError(
@@ -80,27 +96,18 @@ class Reads:
             self._rules, self._rules_s = newest_rules(self), now_s
         return self._rules
 
-    def top(self, last_ms: int, limit: int) -> list[tuple[str, int]]:
-        """The counters that grew most in the last `last_ms`, greatest first."""
-        rows = self.rows(
-            "SELECT counter, sum(count) AS count FROM tally.counts_1m "
-            "WHERE window >= {since:DateTime} GROUP BY counter "
-            "ORDER BY count DESC, counter LIMIT {limit:UInt32}",
-            {"since": _utc(self._clock.now_ms() - last_ms), "limit": limit},
-        )
-        return [(counter, int(count)) for counter, count in rows]
-
     def positions(self, build: int | None = None) -> list[FlushedShard]:
         """How far every shard of a build is, of the current one if none is named."""
         which = live.OWN if build is None else "build = {build:UInt32}"
         rows = self.rows(
-            "SELECT shard, max(flushed_through), toUnixTimestamp64Milli(max(flushed_at)), "  # noqa: S608 - constants
-            "max(checkpoint_through), toUnixTimestamp64Milli(max(checkpointed_at)), "
-            "toUnixTimestamp64Milli(max(log_time)), max(rules_version), toString(replica) "
-            f"FROM tally.positions WHERE {which} GROUP BY shard, replica ORDER BY shard",
+            "SELECT shard, flushed_through, toUnixTimestamp64Milli(flushed_at), "  # noqa: S608 - constants
+            "checkpoint_through, toUnixTimestamp64Milli(checkpointed_at), "
+            "toUnixTimestamp64Milli(log_time), rules_version, toString(replica) "
+            f"FROM tally.positions WHERE {which}",
             {} if build is None else {"build": build},
         )
-        shards = groupby(map(_flushed, rows), attrgetter("shard"))
+        # A few rows for each shard and replica: to plan FINAL and a sort costs more than this.
+        shards = groupby(_merged(rows), attrgetter("shard"))
         return [_newest(list(replicas)) for _, replicas in shards]
 
     def rolled_log_ms(self) -> dict[int, int]:
@@ -135,11 +142,21 @@ class Reads:
         return rules is not None and family in rules.families
 
 
-def _flushed(row: Sequence[Any]) -> FlushedShard:
-    shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version = map(int, row[:-1])
-    return FlushedShard(
-        shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, str(row[-1])
-    )
+def _merged(rows: Sequence[Sequence[Any]]) -> list[FlushedShard]:
+    """One for each shard and replica, by shard: of each value the greatest, as in a merge."""
+    owners: dict[tuple[int, str], list[Sequence[int]]] = {}
+    for shard, *values, replica in rows:
+        owners.setdefault((int(shard), str(replica)), []).append([int(value) for value in values])
+    found = []
+    for shard, replica in sorted(owners):
+        columns = zip(*owners[shard, replica], strict=True)
+        through, at_ms, checkpointed, checkpointed_ms, log_ms, version = map(max, columns)
+        found.append(
+            FlushedShard(
+                shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, replica
+            )
+        )
+    return found
 
 
 def _newest(replicas: Sequence[FlushedShard]) -> FlushedShard:
@@ -150,7 +167,3 @@ def _newest(replicas: Sequence[FlushedShard]) -> FlushedShard:
         log_ms=max(one.log_ms for one in replicas),
         rules_version=max(one.rules_version for one in replicas),
     )
-
-
-def _utc(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ AGE_S = 30.0
 
 ROWS_MAX = 200_000
 """How many rows are remembered; counters asked for longest ago give way."""
+
+AGING_S = AGE_S / 2
+"""From when on it is read again together with what somebody else waits for."""
+
+WANTED_S = 2 * AGE_S
+"""For how long after a counter was asked for that is done for it."""
+
+_LOOKED_AT_MAX = 2_000
 
 NOTHING: Values = (0, 0, 0)
 
@@ -51,30 +61,59 @@ class SettledMonth(NamedTuple):
 Months = dict[Owner, SettledMonth]
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A counter's months, when the question for them began, and when they were last wanted."""
+
+    months: Months
+    asked_s: float
+    wanted_s: float
+
+
 class Settled:
-    """Months by counter, of the border asked for last. Nothing in it is older than AGE_S."""
+    """Months by counter, of the border asked for last. Nothing it tells is older than AGE_S."""
 
     def __init__(self, clock: Clock, rows_max: int = ROWS_MAX) -> None:
         self._clock = clock
         self._rows_max = rows_max
         self._lock = threading.Lock()
         self._border: Border | None = None
-        self._kept: OrderedDict[str, tuple[float, Months]] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._rows = 0
 
     def known(self, border: Border, counters: Iterable[str]) -> dict[str, Months]:
         """What is remembered of these counters."""
-        oldest_s = self._clock.monotonic_s() - AGE_S
+        now_s = self._clock.monotonic_s()
         found: dict[str, Months] = {}
         with self._lock:
             if border != self._border:
                 return found
             for counter in counters:
                 kept = self._kept.get(counter)
-                if kept is not None and kept[0] >= oldest_s:
+                if kept is None:
+                    continue
+                kept.wanted_s = now_s
+                if kept.asked_s >= now_s - AGE_S:
                     self._kept.move_to_end(counter)
-                    found[counter] = kept[1]
+                    found[counter] = kept.months
         return found
+
+    def aging(self, border: Border, counters_max: int) -> list[str]:
+        """Counters asked for lately whose months will be too old soon, or are.
+
+        One question for many costs hardly more than for one, so whoever asks may ask for these.
+        """
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            if border != self._border:
+                return []
+            lately = islice(reversed(self._kept.items()), _LOOKED_AT_MAX)
+            found = (
+                counter
+                for counter, kept in lately
+                if kept.asked_s < now_s - AGING_S and kept.wanted_s >= now_s - WANTED_S
+            )
+            return list(islice(found, counters_max))
 
     def keep(self, border: Border, asked_s: float, read: Mapping[str, Months]) -> None:
         """Remember what was read, by a question that began at `asked_s`."""
@@ -84,16 +123,18 @@ class Settled:
                 self._kept.clear()
                 self._rows = 0
             for counter, months in read.items():
-                self._drop(counter)
-                self._kept[counter] = (asked_s, months)
+                before = self._drop(counter)
+                wanted_s = asked_s if before is None else before.wanted_s
+                self._kept[counter] = _Kept(months, asked_s, wanted_s)
                 self._rows += _weight(months)
             while self._rows > self._rows_max:
                 self._drop(next(iter(self._kept)))
 
-    def _drop(self, counter: str) -> None:
+    def _drop(self, counter: str) -> _Kept | None:
         kept = self._kept.pop(counter, None)
         if kept is not None:
-            self._rows -= _weight(kept[1])
+            self._rows -= _weight(kept.months)
+        return kept
 
 
 def months_of(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.caps import spill_counter
 from pipeline.placing import slot_of
 from pipeline.reads import estimating, frequency_sql, spans
 from pipeline.reads.applied_rules import rules_history
@@ -18,8 +17,8 @@ from pipeline.reads.spans import Piece
 from pipeline.reads.sums import ATTEMPTS_MAX
 from pipeline.reads.taking import Taken, Window, take
 from pipeline.rules import EARLINESS_MS
+from pipeline.slots import spill_counter
 from schemas.rules import GRAIN_MS
-from sketches.frequency import buckets_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -191,6 +190,8 @@ def _read(
     cached: bool,
     region: str | None,
 ) -> _Read:
+    from sketches.frequency import buckets_of  # noqa: PLC0415 - brings numpy and pyarrow
+
     places = buckets_of(list(counters), sketch.width)
     pieces = plan.pieces
     if plan.by != "1m":

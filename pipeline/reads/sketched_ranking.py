@@ -17,7 +17,6 @@ from pipeline.reads.ranking import Place, Row, ahead_of
 from pipeline.reads.sketched import Sketch, in_hours, open_since_s
 from pipeline.reads.spans import FOREVER_MS, Span
 from pipeline.rules import CountingRules
-from sketches.frequency import buckets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,6 +101,8 @@ class SketchedSource:
         return bound if scope.region is None else {**bound, "region": scope.region}
 
     def _rows(self, scope: Scope, counters: list[str], cells: Mapping[str, int]) -> list[Row]:
+        from sketches.frequency import buckets_of  # noqa: PLC0415 - brings numpy and pyarrow
+
         bounds = [Bounds(*[cells.get(counter, 0)] * 3) for counter in counters]
         removed = 0
         for sketch in self._sketches:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from pipeline import topics
-from pipeline.caps import spill_counter
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.kafka_clients import librdkafka
 from pipeline.planning.reading import shards_now
@@ -28,6 +27,7 @@ from pipeline.reads.observed import (
 from pipeline.reads.scored_minutes import MINUTE_MS, scored_minutes
 from pipeline.reads.senders import senders
 from pipeline.reason_kinds import kind_of
+from pipeline.slots import spill_counter
 from schemas.families import load_families
 
 if TYPE_CHECKING:

@@ -97,6 +97,10 @@ def forgotten_ms(reads: Reads, plan: Plan, counters: Sequence[str]) -> int:
     """
     if plan.pieces == (LIFE,) or (plan.span and plan.span.since_ms == plan.split_ms):
         return 0
-    [(end_s,)] = reads.rows(cell_sql.FORGOTTEN, {"counters": list(counters)})
+    parameters = {"counters": list(counters)}
+    # Most counters have no month that was folded, which is known at a tenth of the cost.
+    if not reads.rows(f"{cell_sql.FOLDED} LIMIT 1", parameters):
+        return 0
+    [(end_s,)] = reads.rows(cell_sql.FORGOTTEN, parameters)
     # A window may be ahead of its log time by the earliness.
     return int(end_s) * 1000 + EARLINESS_MS if end_s else 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.caps import spill_counter
 from pipeline.errors import BadInputError
 from pipeline.reads import cell_sql, spans
 from pipeline.reads.as_of import AsOf, as_of
@@ -14,6 +13,7 @@ from pipeline.reads.family_windows import Period, newest_ms, windows
 from pipeline.reads.ranking import RankedCounter, Row, Scope, ranked
 from pipeline.reads.sketched import sketches
 from pipeline.reads.sketched_ranking import SketchedSource
+from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.caps import spill_counter
 from pipeline.errors import NothingThereError
 from pipeline.reads import spans, uniques_sql, uniting
 from pipeline.reads.applied_rules import newest_rules
 from pipeline.reads.as_of import as_of
 from pipeline.reads.sums import Sums, read_sums
 from pipeline.reads.taking import total
+from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

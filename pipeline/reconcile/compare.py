@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.cells import CELL_MAX, SLOT_MS
+from pipeline.cells import CELL_MAX
 from pipeline.reconcile.compared import CellSums, Difference
+from pipeline.slots import SLOT_MS
 from pipeline.writes.cell_rows import incarnation_of
 
 if TYPE_CHECKING:

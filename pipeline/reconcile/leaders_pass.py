@@ -6,12 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pipeline.builds.live import build_of
-from pipeline.cells import SLOT_MS
-from pipeline.clickhouse import connect
+from pipeline.clickhouse import connect_beside
 from pipeline.reconcile.kept import DAY_MS
 from pipeline.reconcile.log_places import log_places
 from pipeline.reconcile.reconcile import Reconciler, day_ms
 from pipeline.reconcile.stored import Stored
+from pipeline.slots import SLOT_MS
 
 if TYPE_CHECKING:
     from pipeline.clock import Clock
@@ -35,7 +35,9 @@ class LeadersPass:
         """One pass. Blocks; raises TryAgainError when a server is away, OperatorError."""
         settings, clock = self._settings, self._clock
         with (
-            closing(connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)) as client,
+            closing(
+                connect_beside(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
+            ) as client,
             log_places(settings.kafka) as places,
         ):
             build = build_of(settings, client)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline import topics
-from pipeline.cells import SLOT_MS
 from pipeline.decode import decode
 from pipeline.groupless import groupless_consumer, read_ranges
 from pipeline.ledger import Entry, log_times
 from pipeline.reconcile.compared import Difference
 from pipeline.reconcile.log_places import AS_WORKERS_READ
+from pipeline.slots import SLOT_MS
 from pipeline.tail.reader import as_records
 
 if TYPE_CHECKING:

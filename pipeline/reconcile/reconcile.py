@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from pipeline.cells import SLOT_MS
 from pipeline.reconcile.compare import chain, compared_slots, slot_differences, unowned
 from pipeline.reconcile.compared import Difference, Owner, Reconciled, SlotOf
 from pipeline.reconcile.grains import (
@@ -23,6 +22,7 @@ from pipeline.reconcile.grains import (
     strangers,
 )
 from pipeline.reconcile.kept import DAY_MS, kept_since_ms, logs_ms
+from pipeline.slots import SLOT_MS
 from pipeline.writes.cell_rows import incarnation_of
 
 if TYPE_CHECKING:
@@ -105,6 +105,13 @@ class Reconciler:
         scope.rolled_since_ms = {grain: kept_since_ms(kept, aged_ms, grain) for grain in GRAINS}
         of_one_log = [at for at, one in scope.newest().items() if not incarnation_of(one.replica)]
         scope.begins = self._places.first_since(sorted(of_one_log), since_ms)
+        # Minutes that are kept for ever are asked for from the first day on that ClickHouse or the
+        # log has something of, not from 1970.
+        first_day_ms = self._stored.first_ms() // DAY_MS * DAY_MS
+        if first_day_ms > since_ms and scope.begins == self._places.first_since(
+            sorted(of_one_log), first_day_ms
+        ):
+            scope.since_ms = first_day_ms
         return scope
 
     def spans(self, scope: Scope, spans: Iterable[Span]) -> Reconciled:

@@ -73,6 +73,13 @@ _COUNTS_FROM = (
     "SELECT toInt64(toUnixTimestamp(max(counts_from))) * 1000 FROM tally.rebuilds "
     "WHERE build = {build:UInt32}"
 )
+_FIRST = (
+    "SELECT min(first) FROM ("
+    "SELECT toInt64(toUnixTimestamp(min(slot))) * 1000 AS first FROM tally.slots "
+    "WHERE build = {build:UInt32} HAVING count() > 0 UNION ALL "
+    "SELECT toInt64(toUnixTimestamp(min(slot))) * 1000 AS first FROM tally.cells_1m "
+    "WHERE build = {build:UInt32} HAVING count() > 0)"
+)
 _STANDING = (
     "SELECT shard, slot_day FROM tally.reconciliations "
     "WHERE build = {build:UInt32} AND against = {against:String} "
@@ -154,6 +161,11 @@ class Stored:
     def counts_from_ms(self) -> int:
         """From which slot on this build is counted from the log."""
         return int(self._rows(_COUNTS_FROM)[0][0])
+
+    def first_ms(self) -> int:
+        """The first slot that the ledger or a cell is of; 0 if there is none."""
+        [[first_ms]] = self._rows(_FIRST)
+        return int(first_ms or 0)
 
     def standing(self, against: str) -> set[tuple[int, date]]:
         """Shards and days that differed when they were last looked at."""

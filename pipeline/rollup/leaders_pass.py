@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline import topics
-from pipeline.clickhouse import connect
+from pipeline.clickhouse import connect_beside
 from pipeline.control.stored_retention import StoredRetention
 from pipeline.rollup.rollup import Rollup
 
@@ -31,7 +31,7 @@ def roll_up_with(settings: Settings, clock: Clock) -> Callable[[], Rolled]:
 
     def roll_up() -> Rolled:
         partitions = topics.increments_partitions(settings.kafka)
-        client = connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
+        client = connect_beside(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             return Rollup(
                 client,

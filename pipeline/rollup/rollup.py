@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
+from pipeline.clickhouse import NOW_MS
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.rollup import retention, sketch_sql
 from pipeline.rollup import sql as rollup_sql
@@ -151,7 +152,7 @@ class Rollup:
 
     def _days(self, partitions: int) -> retention.Days:
         asked = {"partitions": partitions}
-        [(now_ms,)] = self._rows(rollup_sql.NOW, {})
+        [(now_ms,)] = self._rows(NOW_MS, {})
         present: dict[Grain, dict[date, int]] = {"1m": {}, "1h": {}, "1d": {}}
         for grain, partition, rows in self._rows(rollup_sql.PRESENT, {}):
             found = _PARTITION.fullmatch(partition)

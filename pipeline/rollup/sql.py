@@ -105,7 +105,6 @@ CONFIRM_DELETED = (
     "{partitions:UInt32}, now64(3)"
 )
 
-NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
 
 _KEPT = ("distinct", "frequency", "heavy", "cells")
 TABLES = {grain: [f"{kind}_{grain}" for kind in _KEPT] for grain in ("1m", "1h", "1d")}

@@ -56,7 +56,7 @@ def counter_of(key: bytes) -> str:
     """The counter that a key is of. Raises OperatorError for what Tally did not write."""
     try:
         found: _Key = _decode_key(key)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _foreign("key") from error
     if found[0] != FORMAT:
         raise _foreign(f"key of format {found[0]}")
@@ -89,9 +89,7 @@ def record_value(state: CounterState) -> bytes:
 def read_state(value: bytes) -> CounterState:
     """The state in a record. Raises OperatorError for what this Tally cannot read."""
     found = _value(value)
-    digests = [
-        found.digests[at : at + DIGEST_BYTES] for at in range(0, len(found.digests), DIGEST_BYTES)
-    ]
+    digests = _digests(found)
     state = CounterState(found.value, found.through, found.log_ms)
     for digest, answer, log_ms in zip(digests, found.answers, accumulate(found.times), strict=True):
         state.ids[digest] = Known(_decision(answer), log_ms)
@@ -99,6 +97,11 @@ def read_state(value: bytes) -> CounterState:
         of = WindowOf(is_sliding, length_ms)
         state.windows[of] = Used(of, steps, sum(steps.values()))
     return state
+
+
+def _digests(found: _Value) -> list[bytes]:
+    written = found.digests
+    return [written[at : at + DIGEST_BYTES] for at in range(0, len(written), DIGEST_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,24 @@ def summary_of(value: bytes) -> Summary:
 def _value(value: bytes) -> _Value:
     try:
         found = _decode_value(value)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _foreign("value") from error
     if found.format != FORMAT:
         raise _foreign(f"value of format {found.format}")
+    if not _makes_sense(found):
+        raise _foreign("value that makes no sense")
     return found
+
+
+def _makes_sense(found: _Value) -> bool:
+    """Whether a state can be made of it: ids with their answers, windows of some length."""
+    windows = {(is_sliding, length_ms) for is_sliding, length_ms, _ in found.windows}
+    return (
+        len(found.digests) == DIGEST_BYTES * len(found.answers)
+        and len(found.answers) == len(found.times)
+        and len(windows) == len(found.windows)
+        and all(length_ms > 0 for _, length_ms in windows)
+    )
 
 
 def _decision(answer: int) -> Decision:

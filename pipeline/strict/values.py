@@ -92,9 +92,17 @@ class ValueFlusher:
                 failing = True
 
     async def flush(self) -> None:
-        """Write what waits, then when that was. Raises TallyError, and keeps what waits then."""
-        shards, now_ms = self._shards, self._clock.now_ms()
-        waiting, self._waiting = self._waiting, {}
+        """Write what waits, then when that was. Raises TallyError, and keeps what waits then.
+
+        When is by ClickHouse's clock: of a worker's, the greatest time would hold for as long as it
+        was ahead, and values that nobody flushes any more would look new.
+        """
+        is_due = self._clock.monotonic_s() - self._told_s >= POSITION_INTERVAL_S
+        if not self._waiting and not (self._shards and is_due):
+            return
+        now_ms = await self._inserter.now_ms()
+        # Together, and after the time was asked for: what was decided before it is among these.
+        shards, waiting, self._waiting = self._shards, self._waiting, {}
         rows = list(waiting.values())
         try:
             for start in range(0, len(rows), ROWS_MAX):
@@ -104,13 +112,13 @@ class ValueFlusher:
         except BaseException:
             self._waiting = {**waiting, **self._waiting}
             raise
-        now_s = self._clock.monotonic_s()
-        if shards and (rows or now_s - self._told_s >= POSITION_INTERVAL_S):
+        if shards:
             moments = {"shard": sorted(shards), "flushed_at": [now_ms] * len(shards)}
             await self._inserter.insert(
                 "tally.strict_flushes", pa.Table.from_pydict(moments, _FLUSHES)
             )
-            self._told_s = now_s
+            if shards == self._shards:
+                self._told_s = self._clock.monotonic_s()
 
     def close(self) -> None:
         """Let go of the connection. Never raises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline import topics
-from pipeline.clickhouse import connect
+from pipeline.clickhouse import connect_beside
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.stored_retention import StoredRetention
 from pipeline.trends.scoring import TrendScoring
@@ -33,7 +33,7 @@ def score_trends_with(settings: Settings, clock: Clock) -> Callable[[CountingRul
 
     def score_trends(rules: CountingRules) -> TrendsScored:
         partitions = topics.increments_partitions(settings.kafka)
-        client = connect(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
+        client = connect_beside(settings.clickhouse, answer_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             retention = StoredRetention(client, clock).holding()
             scoring = TrendScoring(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.clickhouse import NOW_MS
 from pipeline.distinct import TREND_PRECISION
 from pipeline.rules import EARLINESS_MS
 from pipeline.trends import trend_sql
@@ -133,7 +134,7 @@ class TrendReads:
 
     def now_ms(self) -> int:
         """By ClickHouse's clock."""
-        return int(self._rows(trend_sql.NOW)[0][0])
+        return int(self._rows(NOW_MS)[0][0])
 
     def members(self, window_s: int, names: Sequence[str]) -> MembersFound:
         """Distinct members of counters by region and `*`.

@@ -140,7 +140,6 @@ CONFIRM_FAMILIES = (
     "{firsts_s:Array(UInt32)})) AS row)"
 )
 
-NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
 
 _MOMENT = "fromUnixTimestamp64Milli({moment_ms:Int64}, 'UTC')"
 CONFIRM_WINDOW = (

@@ -2,7 +2,7 @@
 
 request
   └▶ around: the path as it was sent, figures, safe headers      around.py
-      ├▶ quick: cached totals, by the shortest way               quick.py
+      ├▶ quick: cached totals, increments, by the shortest way   quick.py
       └▶ caller: who asks, what they may, how often              callers.py, pipeline/access/
           └▶ question: parameters read and checked               questions.py, limits.py
               ├▶ totals: cached, exact, live                     counting.py, cache.py
@@ -83,7 +83,7 @@ def build_app(services: Services) -> FastAPI:
         },
     )
     app.state.services = services
-    app.add_middleware(Quick, route=route_counters.CACHED)
+    app.add_middleware(Quick)
     app.add_middleware(Around, meter=services.metrics, clock=services.clock)
     tell_problems(app)
     # These end with a word that the route of totals would take for a part of the counter.

@@ -30,6 +30,10 @@ _SAFE = [
 ]
 
 _UNKNOWN = "unknown"
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+"""That are counted by name: what a parser lets through is no bound."""
+
+_NO_ASCII = "the URL's query is no ASCII; write other characters with percent signs"
 
 
 class Around:
@@ -58,7 +62,10 @@ class Around:
             await send(message)
 
         try:
-            await self._app(scope, receive, told)
+            if scope["query_string"].isascii():
+                await self._app(scope, receive, told)
+            else:
+                await problem(400, _NO_ASCII)(scope, receive, told)
         except ClientDisconnect:
             # Whoever sent half a body and left waits for no answer.
             log.info("a client left before its request was whole")
@@ -71,7 +78,8 @@ class Around:
     def _count(self, scope: Scope, status: int, took_s: float) -> None:
         route = scope.get("route")
         path = getattr(route, "path", _UNKNOWN)
-        method = scope["method"] if route is not None else _UNKNOWN
+        is_known = route is not None and scope["method"] in _METHODS
+        method = scope["method"] if is_known else _UNKNOWN
         kind: metric.StatusClass = f"{status // 100}xx"  # type: ignore[assignment]  # 1xx to 5xx
         self._meter.add(metric.REQUESTS(path, method, kind))
         self._meter.observe(metric.REQUEST_SECONDS(path), took_s)

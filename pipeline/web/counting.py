@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.caps import spill_counter
 from pipeline.errors import TryAgainError
 from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import Places
@@ -17,6 +16,7 @@ from pipeline.reads.flush_requests import as_live
 from pipeline.reads.last_places import last_places, united
 from pipeline.reads.receipts import told
 from pipeline.reads.settled import Settled
+from pipeline.slots import spill_counter
 from pipeline.web.batches import Batches
 from pipeline.web.cache import Cache
 from pipeline.web.flushed import covers
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from pipeline.web.flushed import Flushed
     from pipeline.web.flushing import Flushing
 
-POSITIONS_AGE_S = 0.1
+POSITIONS_AGE_S = 0.25
 """How old positions may be when sums are read after them: sums hold at least that much."""
+
+POSITIONS_AHEAD_S = 0.1
+"""From when on they are asked for again while they still do: sums need not wait for them then."""
 
 LOAD_S_MAX = 1.0
 """How long a cached read waits for the cache before it asks for the exact sum, and then again for
@@ -250,7 +253,7 @@ class Counting:
     async def _load(self, keys: Sequence[Asked], mode: Mode) -> dict[Asked, Counted]:
         """One question for each region that is asked for."""
         asked_s = self._clock.monotonic_s()
-        look = await self._flushed.look(POSITIONS_AGE_S)
+        look = await self._flushed.look(POSITIONS_AGE_S, POSITIONS_AHEAD_S)
         regions: dict[str | None, list[str]] = {}
         for key in keys:
             regions.setdefault(key.region, []).append(key.counter)

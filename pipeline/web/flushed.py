@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ POLL_S = 0.05
 """Between looks, while somebody waits for a place."""
 
 
-BORDER_AGE_S = 0.5
+BORDER_AGE_S = 1.0
 """How old the border between what is rolled up for good and the rest, and the choice of the live
 build, may be. Both change once a day or less, and what they leave behind stays for minutes."""
 
@@ -61,20 +62,20 @@ class Flushed:
         self._last: Look | None = None
         self._looking: asyncio.Task[Look] | None = None
 
-    async def look(self, age_s: float) -> Look:
+    async def look(self, age_s: float, ahead_s: float = math.inf) -> Look:
         """Positions that were asked for at most so long ago, or are being asked for already.
 
-        Raises TryAgainError.
+        Those that were asked for longer ago than `ahead_s` are asked for again meanwhile, so that
+        of many who look one after the other nobody waits. Raises TryAgainError.
         """
         now_s = self._clock.monotonic_s()
-        if self._last is not None and now_s - self._last.asked_s <= age_s:
-            return self._last
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look(now_s))
-            # Retrieved, so that an error nobody waits for any more is not complained about.
-            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        last = self._last
+        if last is not None and now_s - last.asked_s <= age_s:
+            if now_s - last.asked_s > ahead_s:
+                self._begin(now_s)
+            return last
         # Shielded: others may wait for the same look.
-        return await asyncio.shield(self._looking)
+        return await asyncio.shield(self._begin(now_s))
 
     async def wait(self, places: Mapping[int, int], timeout_s: float) -> list[Behind]:
         """Return when everything up to `places` is in ClickHouse; after so long, who is behind.
@@ -88,6 +89,14 @@ class Flushed:
             if not found or left_s <= 0:
                 return found
             await asyncio.sleep(min(POLL_S, left_s))
+
+    def _begin(self, asked_s: float) -> asyncio.Task[Look]:
+        """The look that is under way, or one that begins now."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(asked_s))
+            # Retrieved, so that an error nobody waits for any more is not complained about.
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._looking
 
     async def _look(self, asked_s: float) -> Look:
         last = self._last

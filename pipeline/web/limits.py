@@ -26,6 +26,8 @@ RECEIPT_CHARS_MAX = 8_192
 partitions."""
 
 
+_DIGITS_MAX = 18
+
 BULKS_MAX = 16
 """How many bodies of many increments are held at once. One more is refused: together they would
 take up the memory."""
@@ -60,7 +62,7 @@ class TooLargeError(TallyError):
 async def read_body(request: Request, bytes_max: int) -> bytes:
     """The whole body. Raises TooLargeError as soon as it is known to be too large."""
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > bytes_max:
+    if announced.isdecimal() and (len(announced) > _DIGITS_MAX or int(announced) > bytes_max):
         raise TooLargeError(_too_large(bytes_max))
     parts, size = [], 0
     async for part in request.stream():

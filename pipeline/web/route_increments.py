@@ -18,8 +18,9 @@ from pipeline.produce.checking import RefusedLine
 from pipeline.web import bulk, documents, route_strict
 from pipeline.web.answering import unkept
 from pipeline.web.callers import Caller, family_of
+from pipeline.web.callers import caller as caller_of
 from pipeline.web.limits import BULK_BYTES_MAX, INCREMENT_BYTES_MAX, read_body
-from pipeline.web.questions import Counter
+from pipeline.web.questions import Counter, path_counter
 from schemas.events import check_event
 
 if TYPE_CHECKING:
@@ -117,6 +118,16 @@ async def increment(request: Request, counter: Counter, caller: Caller) -> Respo
     places = await receipt
     services.metrics.add(metric.INCREMENTS("accepted"))
     return unkept({"receipt": str(places)})
+
+
+INCREMENT = next(one for one in router.routes if getattr(one, "endpoint", None) is increment)
+"""The route of single increments."""
+
+
+async def plain_increment(request: Request) -> Response:
+    """`increment`, with what it depends on read as FastAPI does, in the same order."""
+    counter = await path_counter(request.path_params["counter"])
+    return await increment(request, counter, await caller_of(request))
 
 
 @router.post("/increments", response_model=documents.Bulk, openapi_extra=_LINES)

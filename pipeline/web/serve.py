@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import socket
 import sys
@@ -13,6 +12,7 @@ import uvicorn
 import uvloop
 
 from pipeline.errors import OperatorError
+from pipeline.garbage import keep_what_is_loaded
 from pipeline.web.app import build_app
 from pipeline.web.services import Services
 from pipeline.web.sites import is_loopback
@@ -27,7 +27,7 @@ CONNECTIONS_MAX = 10_000
 
 IDLE_S = 75
 STOP_S = 10
-SWITCH_S = 0.0005
+SWITCH_S = 0.0001
 BACKLOG = 2_048
 
 
@@ -63,9 +63,7 @@ def serve(settings: Settings, clock: Clock) -> None:
         timeout_graceful_shutdown=STOP_S,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # What is loaded by now stays: the collector need not look at it again while somebody waits.
-    gc.collect()
-    gc.freeze()
+    keep_what_is_loaded()
     # Threads that read ClickHouse's answers give way to the loop sooner than by default.
     sys.setswitchinterval(SWITCH_S)
     server = _Server(config, services)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LINGER_S = 0.001
-"""Somebody waits for the receipt of every increment, so hardly anything is gathered."""
+LINGER_S = 0.0
+"""Somebody waits for the receipt of every increment, so nothing is gathered but what comes while
+the last was being packed."""
 
 DELIVERY_TIMEOUT_S = 10.0
 RETRY_S = 1.0

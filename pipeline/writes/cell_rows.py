@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pipeline.cell_keys import parse_keys
+from pipeline.cell_names import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def timestamps_s(seconds: Int64Column) -> pa.Array:
 def cell_rows(snapshots: Sequence[ShardSnapshot], build: int, replica: str) -> pa.Table:
     """The cells that the snapshots hold to flush."""
     parts = [(snapshot.shard.partition, part) for snapshot in snapshots for part in snapshot.flush]
-    cells = parse_keys([key for _, part in parts for key in part.values.keys])
+    cells = joined([part.names() for _, part in parts])
     sizes = [len(part.values.keys) for _, part in parts]
     rows, which = sum(sizes), np.repeat(np.arange(len(parts)), sizes)
     slots_s = np.repeat([part.cells.slot_ms // 1000 for _, part in parts], sizes)

@@ -26,6 +26,7 @@ _OUTAGE = frozenset(
     {
         *(16, 47, 60, 81, 218),  # no such column, table or database: migrations are missing
         *(159, 160, 202, 209, 210, 394, 425, 439),  # too busy, or cut off in the middle
+        216,  # sent again by the client, while what it sent first is still being written
         *(164, 242, 243, 252, 236),  # read-only, no disk, too many parts, shutting down
         *(192, 193, 194, 201, 497, 516),  # this user may not
         *(225, 285, 286, 287, 319, 999),  # replicas and their coordination
@@ -53,14 +54,15 @@ class Insert(Protocol):
 class Halving:
     """One search in one block, which was refused as a whole.
 
-    `taken` is a row that the table took lately; writing it once more tells whether the table takes
-    anything. Rows are absolute values, so writing one again changes nothing.
+    `taken` is a row that the table took lately, before the search or in it; writing it once more
+    tells whether the table takes anything. Rows are absolute values, so writing one again changes
+    nothing.
     """
 
     def __init__(self, block: pa.Table, insert: Insert, taken: pa.Table | None) -> None:
         self._block = block
         self._insert = insert
-        self._taken = taken
+        self.taken = taken
         self._refused: dict[int, BlockRefusedError] = {}
 
     async def run(self, refusal: BlockRefusedError) -> dict[int, str]:
@@ -86,7 +88,7 @@ class Halving:
                 rows = self._block.slice(part[0], part[1] - part[0])
                 error = await self._try(rows)
                 if error is None:
-                    self._taken = rows.slice(0, 1)
+                    self.taken = rows.slice(0, 1)
                 elif rows.num_rows == 1:
                     self._blame(part[0], error)
                 else:
@@ -102,8 +104,8 @@ class Halving:
 
     async def _ask_table(self) -> None:
         error = next(iter(self._refused.values()), None)
-        if self._taken is not None:
-            error = await self._try(self._taken)
+        if self.taken is not None:
+            error = await self._try(self.taken)
         if error is not None:
             raise OperatorError(
                 f"ClickHouse takes nothing: {error.reason}; it is asked again until it does, so "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline.clickhouse import connect
+from pipeline.clickhouse import NOW_MS, connect
 from pipeline.errors import TryAgainError
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
@@ -78,7 +78,10 @@ class Inserter:
                 except BlockRefusedError as error:
                     if not may_be_rows(error, block.num_rows):
                         raise
-                    found = await Halving(block, insert, self._taken.get(table)).run(error)
+                    halving = Halving(block, insert, self._taken.get(table))
+                    found = await halving.run(error)
+                    if halving.taken is not None:
+                        self._taken[table] = halving.taken
                     refused.update({start + row: reason for row, reason in found.items()})
                 start += block.num_rows
         except TryAgainError:
@@ -99,6 +102,10 @@ class Inserter:
             return False
         return True
 
+    async def now_ms(self) -> int:
+        """The time by ClickHouse's own clock, which all who write there share."""
+        return await asyncio.to_thread(self._now_ms)
+
     def close(self) -> None:
         """Let go of the connection. Never raises."""
         if self._client is not None:
@@ -107,14 +114,25 @@ class Inserter:
 
     def _insert(self, table: str, rows: pa.Table) -> None:
         try:
-            if self._client is None:
-                self._client = connect(self._address)
-            self._client.insert_arrow(table, rows, settings=_SETTINGS)
+            self._connected().insert_arrow(table, rows, settings=_SETTINGS)
         except (ClickHouseError, OSError) as error:
             code = error.code if isinstance(error, DatabaseError) else None
             if code is not None:  # The server answered, and said no.
                 raise BlockRefusedError(table, " ".join(str(error).split()), code) from error
-            self.close()
-            raise TryAgainError(
-                f"ClickHouse at {self._address} does not answer: {error}"
-            ) from error
+            raise self._unanswered(error) from error
+
+    def _now_ms(self) -> int:
+        try:
+            return int(str(self._connected().command(NOW_MS)))
+        except (ClickHouseError, OSError) as error:
+            raise self._unanswered(error) from error
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            self._client = connect(self._address)
+        return self._client
+
+    def _unanswered(self, error: Exception) -> TryAgainError:
+        """Whoever tries again does so on another connection."""
+        self.close()
+        return TryAgainError(f"ClickHouse at {self._address} does not answer: {error}")

@@ -45,6 +45,8 @@ class SetAside:
         self._writes += 1
         if self._writes % FORGET_AFTER_WRITES == 0:
             self._reasons.clear()
+        if not self._reasons:
+            return block, block.slice(0, 0)
         counters = pa.array({cell[0] for cell in self._reasons}, pa.string())
         candidates = pc.indices_nonzero(pc.is_in(block["counter"], counters)).to_numpy()
         is_known = np.zeros(block.num_rows, bool)

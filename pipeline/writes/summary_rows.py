@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.cells import SLOT_MS
 from pipeline.dead_letters import VALUE_BYTES_MAX, DeadLetter
 from pipeline.registers_of import SLOT
+from pipeline.slots import SLOT_MS
 from pipeline.writes.adjustment_rows import adjustment_rows
 from pipeline.writes.cell_rows import incarnate, timestamps_s
 from pipeline.writes.set_aside import REASON_CHARACTERS_MAX

@@ -18,7 +18,7 @@ from pipeline.builds.comparing.compared import (
     TableCompared,
     lines,
 )
-from pipeline.builds.comparing.reach import Reach, unmoved
+from pipeline.builds.comparing.reach import Reach, least, unmoved
 from pipeline.builds.comparing.sql import Asked
 from pipeline.builds.comparing.state import Asking
 from pipeline.builds.comparing.tables import KINDS, TABLES
@@ -57,21 +57,23 @@ def compare(
     tables = [table for table in TABLES if scope.names <= table.knows]
     before = asking.state()
     found = {table.name: TableCompared(table.name) for table in tables}
-    unlike = []
+    unlike, reached = [], before.reach
     for table in tables:
         tell(table.name)
         unlike += [(table, units) for units in looking.unlike(table, before, found[table.name])]
     if unlike:
         # Builds go on meanwhile: what differs must do so by what is known afterwards.
         after = asking.state()
-        counted = looking.count_all(unlike, after)
+        counted, still = looking.count_all(unlike, after), after.reach
         if any(one.differ for one in counted.values()):
-            reached = unmoved(after.reach, after.positions, asking.state().positions)
-            if reached != after.reach:
-                counted = looking.count_all(unlike, replace(after, reach=reached))
+            still = unmoved(after.reach, after.positions, asking.positions())
+            if still != after.reach:
+                counted = looking.count_all(unlike, replace(after, reach=still))
+        reached = least(before.reach, still)
         for name, one in counted.items():
             found[name].add(one)
-    return Comparison(old, new, scope, asking.shards(before), list(found.values()))
+    shards = asking.shards(replace(before, reach=reached))
+    return Comparison(old, new, scope, shards, list(found.values()))
 
 
 class _Looking:

@@ -124,6 +124,12 @@ def unmoved(
     return replace(reached, until_ms=until_ms)
 
 
+def least(one: Reach, other: Reach) -> Reach:
+    """`one`, but no further than `other` is."""
+    until_ms = {pair: min(at, other.until_ms.get(pair, at)) for pair, at in one.until_ms.items()}
+    return replace(one, until_ms=until_ms)
+
+
 def _place(position: Position) -> tuple[int, int]:
     return position.through, position.cells_through
 

@@ -97,10 +97,18 @@ class Asking:
             raise TryAgainError(f"ClickHouse did not compare the builds: {error}") from error
         return list(found.result_rows)
 
+    def reached(self) -> tuple[Positions, Positions]:
+        """How far both builds say that they are."""
+        old, new = (self._positions(build) for build in self._builds)
+        return old, new
+
+    def positions(self) -> tuple[Positions, Positions]:
+        """The same, with how far the cells of their open slots are."""
+        return self._with_cells(*self.reached())
+
     def state(self) -> State:
         """What holds now. Raises OperatorError for a retention that this Tally does not know."""
-        old, new = (self._positions(build) for build in self._builds)
-        old, new = self._with_cells(old, new)
+        old, new = self.positions()
         rolled = [self._rolled(build) for build in self._builds]
         kept = [
             self._kept(build, positions)
@@ -161,10 +169,10 @@ class Asking:
 
     def _with_cells(
         self, old: Mapping[Pair, Position], new: Mapping[Pair, Position]
-    ) -> list[dict[Pair, Position]]:
+    ) -> tuple[Positions, Positions]:
         """Where builds are equally far: up to where their open cells are."""
         alike = [pair for pair in old if pair in new and old[pair].through == new[pair].through]
-        found = [dict(old), dict(new)]
+        found = (dict(old), dict(new))
         if not alike:
             return found
         since_s = min(slot_of(one[pair].log_ms) for pair in alike for one in (old, new)) // 1000

@@ -18,7 +18,7 @@ DAYS = 5
 FAMILY = "past"
 CONFIG = '[default]\nids = { horizon = "6h" }\n'
 RULES = {"version": 5, "default": {"ids_horizon_ms": 6 * 3_600_000}}
-REPLAY_TIMEOUT_S = 150
+REPLAY_TIMEOUT_S = 240
 
 
 @dataclass

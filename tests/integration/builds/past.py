@@ -77,13 +77,13 @@ def set_timestamps(kafka: str, kind: str) -> None:
 
 
 @contextmanager
-def somebody_looks(site: Site, family: str) -> Iterator[None]:
+def somebody_looks(site: Site, family: str, pause_s: float = 0.1) -> Iterator[None]:
     """Asks the view all the time: there is always an answer, and no window ever goes away."""
     query = f"SELECT count() FROM tally.counts_by_region_1m WHERE family = '{family}'"
     stop, answers, failures = threading.Event(), [0], []
 
     def look() -> None:
-        while not stop.wait(0.1):
+        while not stop.wait(pause_s):
             try:
                 answers.append(site.tally.rows(query)[0][0])
             except Exception as error:

@@ -50,19 +50,22 @@ def spoil(running: Running) -> dict[str, int]:
 def test_check_finds_what_was_spoiled_and_swap_repairs_it_under_load(running: Running) -> None:
     running.site.settle(1)
     harmed = spoil(running)
-    with somebody_looks(running.site, FAMILY):
-        with running.replay("--check", "--json", name="check") as check:
-            assert check.wait(timeout_s=REPLAY_TIMEOUT_S) == 1
-            found = json.loads(check.output().splitlines()[-1])
-        assert found["build"] == 2
-        assert found["check"]["differs"]
-        minutes = next(one for one in found["check"]["tables"] if one["table"] == "cells_1m")
-        assert minutes["differ"] == sum(harmed.values()), minutes
-        assert running.live() == 1
-        with running.replay("--swap", name="swap") as swap:
-            assert swap.wait(timeout_s=REPLAY_TIMEOUT_S) == 0, swap.output()
-            assert "build 2 is live; build 1 was" in swap.output()
-            assert "other workers go on with it" in swap.output()
+    # A check takes long and changes nothing that people see; a swap does, in a moment.
+    with (
+        somebody_looks(running.site, FAMILY, pause_s=0.5),
+        running.replay("--check", "--json", name="check") as check,
+    ):
+        assert check.wait(timeout_s=REPLAY_TIMEOUT_S) == 1
+        found = json.loads(check.output().splitlines()[-1])
+    assert found["build"] == 2
+    assert found["check"]["differs"]
+    minutes = next(one for one in found["check"]["tables"] if one["table"] == "cells_1m")
+    assert minutes["differ"] == sum(harmed.values()), minutes
+    assert running.live() == 1
+    with somebody_looks(running.site, FAMILY), running.replay("--swap", name="swap") as swap:
+        assert swap.wait(timeout_s=REPLAY_TIMEOUT_S) == 0, swap.output()
+        assert "build 2 is live; build 1 was" in swap.output()
+        assert "other workers go on with it" in swap.output()
     assert running.live() == 2
     assert all(worker.running for worker in running.workers)
     running.stream.finish()

@@ -3,12 +3,13 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from clickhouse_cityhash.cityhash import CityHash64
 
+from tests.integration.worker.events import Truth
 from tests.integration.worker.offsets import dead_letter_places
-from tests.integration.worker.stream import Stream
+from tests.kit.registers import registers_of
 from tests.kit.tally import RunningTally
 
 GRAINS_S = {"1m": 60, "1h": 3_600, "1d": 86_400}
@@ -17,10 +18,19 @@ SKETCHED = "tag"
 
 SKETCH_ERROR = 0.05
 _ROWS, _WIDTH = 6, 55  # of a Count-Min with that error
-_REGISTER_BITS = 12
 
 
-def compare(tally: RunningTally, streams: Sequence[Stream]) -> None:
+class Sent(Protocol):
+    """What a stream sent, as far as it matters here."""
+
+    @property
+    def truth(self) -> Truth: ...
+
+    @property
+    def bad_places(self) -> set[str]: ...
+
+
+def compare(tally: RunningTally, streams: Sequence[Sent]) -> None:
     """Raise AssertionError where anything differs from what the streams sent."""
     _compare_counts(tally, streams)
     for grain in ("1h", "1d"):
@@ -34,7 +44,7 @@ def compare(tally: RunningTally, streams: Sequence[Stream]) -> None:
     assert dead_letter_places(tally.kafka) == bad
 
 
-def _compare_counts(tally: RunningTally, streams: Sequence[Stream]) -> None:
+def _compare_counts(tally: RunningTally, streams: Sequence[Sent]) -> None:
     for grain, seconds in GRAINS_S.items():
         by_region: dict[Any, int] = defaultdict(int)
         together: dict[Any, int] = defaultdict(int)
@@ -62,22 +72,18 @@ def _place(counter: str, region: str) -> tuple[str, str]:
     return (f"{SKETCHED}:", "") if counter.startswith(f"{SKETCHED}:") else (counter, region)
 
 
-def _placed(streams: Sequence[Stream], what: str) -> Iterator[tuple[tuple[str, str, int], Any]]:
+def _placed(streams: Sequence[Sent], what: str) -> Iterator[tuple[tuple[str, str, int], Any]]:
     for stream in streams:
         for (counter, region, window_s), value in getattr(stream.truth, what).items():
             yield (*_place(counter, region), window_s), value
 
 
-def _registers(streams: Sequence[Stream], seconds: int) -> dict[Any, int]:
-    """By the definition: the first bits choose a register, the zeros after them are its rank."""
+def _registers(streams: Sequence[Sent], seconds: int) -> dict[Any, int]:
     found: dict[Any, int] = defaultdict(int)
     for (counter, region, window_s), members in _placed(streams, "members"):
-        for member in members:
-            digits = f"{CityHash64(member.encode()):064b}"
-            rest = digits[_REGISTER_BITS:]
-            register = int(digits[:_REGISTER_BITS], 2)
+        for register, rank in registers_of(members).items():
             place = (counter, region, window_s // seconds * seconds, register)
-            found[place] = max(found[place], len(rest) - len(rest.lstrip("0")) + 1)
+            found[place] = max(found[place], rank)
     return found
 
 
@@ -91,7 +97,7 @@ def _found_registers(tally: RunningTally, grain: str) -> dict[Any, int]:
     )
 
 
-def _buckets(streams: Sequence[Stream]) -> dict[Any, int]:
+def _buckets(streams: Sequence[Sent]) -> dict[Any, int]:
     """What the Count-Min of each region and minute must hold, additions and removals apart."""
     found: dict[Any, int] = defaultdict(int)
     for stream in streams:

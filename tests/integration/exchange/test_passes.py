@@ -1,13 +1,17 @@
 """Cells as workers flush them, exchanged pass by pass between two ClickHouses."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
+from threading import Barrier
 
 import pytest
 
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.exchange.foreign import foreign_number
-from pipeline.exchange.identity import new_identity
+from pipeline.exchange.identity import identity_of, new_identity
+from pipeline.exchange.side import Side
+from schemas.addresses import ClickHouseAddress
 from tests.integration.exchange.site import Cluster, assert_shows
 from tests.integration.rollup.site import Cell, seconds
 
@@ -187,6 +191,23 @@ def test_equal_identities_are_refused_until_one_is_made_anew(clusters: Two) -> N
         here.send(here)
     new_identity(there.side)
     there.send(here)
+
+
+def test_all_who_find_no_identity_at_once_make_the_same(clusters: Two) -> None:
+    [here, _] = clusters
+    sides = [Side(ClickHouseAddress(here.door.url), "a test") for _ in range(8)]
+    together = Barrier(len(sides), timeout=30)
+
+    def ask(side: Side) -> str:
+        side.check_migrated()
+        together.wait()
+        return identity_of(side)
+
+    with ThreadPoolExecutor(len(sides)) as threads:
+        found = set(threads.map(ask, sides))
+    assert found == {here.identity}
+    new_identity(here.side)
+    assert here.identity not in found
 
 
 def test_a_number_of_another_cluster_is_refused(clusters: Two) -> None:

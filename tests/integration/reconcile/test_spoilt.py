@@ -1,7 +1,9 @@
 """Whatever is spoilt in ClickHouse is found: four days were counted from a real log."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
@@ -11,8 +13,12 @@ from pipeline.control.stored_retention import StoredRetention
 from pipeline.reads.reads import Reads
 from pipeline.reads.status import _reconciled
 from pipeline.reconcile.leaders_pass import LeadersPass
+from pipeline.reconcile.log_places import Places
+from pipeline.reconcile.reconcile import Reconciler
+from pipeline.reconcile.stored import Stored
 from pipeline.rollup.rollup import Rollup
 from schemas.addresses import ClickHouseAddress, KafkaAddress
+from schemas.families import Families
 from schemas.settings import Settings
 from tests.integration.reconcile.site import DAYS, EVENTS, MINUTE_MS, RECORDS, SLOTS, Site
 
@@ -199,3 +205,26 @@ def test_a_day_that_is_past_its_retention_goes_with_its_entries_and_is_not_compa
     left = site.client.query(days).result_rows
     assert [found for (found,) in left] == [day(one) for one in DAYS[1:]]
     site.verify(code=0)
+
+
+class LogSince:
+    """A log whose first records are of a moment."""
+
+    def __init__(self, begins_ms: int) -> None:
+        self._begins_ms = begins_ms
+
+    def first_since(self, shards: Sequence[int], at_ms: int) -> dict[int, int]:
+        return dict.fromkeys(shards, 0 if at_ms <= self._begins_ms else 1)
+
+
+@pytest.mark.parametrize("days_before", [0, 2])
+def test_where_minutes_are_kept_for_ever_it_begins_with_the_first_day_there_is(
+    site: Site, monkeypatch: pytest.MonkeyPatch, days_before: int
+) -> None:
+    for_ever = Families.model_validate({"default": {"retention": {"1m": "forever"}}})
+    monkeypatch.setattr(Stored, "retention", lambda _self: [(0, for_ever)])
+    places = cast("Places", LogSince(DAYS[0] - days_before * 86_400_000))
+    days = Reconciler(Stored(site.client, 1), places, 1, SystemClock()).scope().days()
+    # What the log has and ClickHouse has not is looked for all the same.
+    assert days[0][0] == (0 if days_before else DAYS[0])
+    assert [start_ms for start_ms, _ in days[-4:]] == DAYS

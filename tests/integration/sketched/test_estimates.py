@@ -146,10 +146,13 @@ def test_where_all_is_exact_one_small_table_is_looked_at(site: Site) -> None:
 
     class Watched(Reads):
         def rows(
-            self, query: str, parameters: Mapping[str, Any] | None = None
+            self,
+            query: str,
+            parameters: Mapping[str, Any] | None = None,
+            settings: Mapping[str, Any] | None = None,
         ) -> Sequence[Sequence[Any]]:
             asked.append(query)
-            return super().rows(query, parameters)
+            return super().rows(query, parameters, settings)
 
     plan = spans.plan(None, None, 0)
     reads = Watched(site.client, ManualClock(NOW_S))

@@ -168,8 +168,9 @@ def test_a_session_never_goes_backwards_whichever_process_answers(site: Site) ->
     print(f"seed {seed}")
     chance = random.Random(seed)
     sent, session, seen = 0, "", 0
-    deadline_s = time.monotonic() + 6
-    while time.monotonic() < deadline_s:
+    began_s = time.monotonic()
+    # For some seconds, and on a busy machine until enough was seen to tell.
+    while (took_s := time.monotonic() - began_s) < 6 or (seen <= 10 and took_s < 60):
         if chance.random() < 0.5:
             sent += 1
             site.send(f"session:{seed}", web=sent % 2, delta=sent if sent % 2 else -sent)
@@ -215,14 +216,16 @@ def test_events_tell_changes_and_trouble_of_views(site: Site) -> None:
     with site.web.client.stream("GET", path) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
-        event = ""
+        event, is_raised = "", False
         for line in lines:
             if line.startswith("event: "):
                 event = line.removeprefix("event: ")
             elif line.startswith("data: "):
                 found[event] = json.loads(line.removeprefix("data: "))
-                if event == "counter" and found[event]["total"] == 1:
+                # It may be told again before it is 7: when it is complete after it was not, say.
+                if event == "counter" and found[event]["total"] == 1 and not is_raised:
                     site.send("events:x", delta=6)
+                    is_raised = True
             if found.get("counter", {}).get("total") == 7 and len(found) == 3:
                 break
     assert found["top"]["top"][0]["counter"] == "events:x"

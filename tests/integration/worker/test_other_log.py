@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 
 from tests.integration.worker.events import PARTITIONS, Event, Message, Messages
 from tests.integration.worker.offsets import committed, group_of, log_ends
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site, fresh_site, make_topic
 from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import Process, wait_until
@@ -61,6 +61,7 @@ def make_the_log_anew(site: Site, seed: int) -> None:
         count_into_both(own, sender, messages)
 
 
+@ONE_BROKER
 @proved_by(make_the_log_anew)
 def test_another_log_is_named_and_counted_on_top_of_the_old_counts_once_accepted(
     outcome: Callable[[], None],

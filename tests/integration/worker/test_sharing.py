@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.worker.offsets import committed, log_ends
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Stream
 
@@ -42,6 +42,7 @@ def come_and_go(site: Site, seed: int) -> None:
         site.expect(build, FAMILY, stream)
 
 
+@ONE_BROKER
 @proved_by(come_and_go)
 def test_workers_share_all_partitions_as_they_come_and_go_and_read_nothing_twice_after_a_stop(
     outcome: Callable[[], None],

@@ -18,7 +18,7 @@ from tests.integration.worker.offsets import (
     log_ends,
     members,
 )
-from tests.integration.worker.scenarios import proved_by
+from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
 from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import Process, wait_until
@@ -74,6 +74,7 @@ def trim_after_a_flush(site: Site, seed: int) -> None:
         own.stop([worker])
 
 
+@ONE_BROKER
 @proved_by(trim_after_a_flush)
 def test_what_was_flushed_ids_and_refused_places_outlive_a_trim_and_count_once(
     outcome: Callable[[], None],

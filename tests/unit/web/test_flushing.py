@@ -35,13 +35,44 @@ async def test_those_who_look_together_share_a_look_and_a_young_one_is_taken_aga
     assert world.looks == 2
 
 
+async def test_who_looks_again_and_again_never_waits_for_a_look(world: World) -> None:
+    flushed = Flushed(world.asking, world.clock)
+    await flushed.look(0.25, 0.1)
+    world.clock.advance(0.2)
+    world.flushed[0] = 11
+    world.open.clear()
+    looks = [await flushed.look(0.25, 0.1) for _ in range(3)]
+    assert {look.places[0] for look in looks} == {10}, "the next look is under way"
+    world.open.set()
+    await settled()
+    assert world.looks == 2
+    assert (await flushed.look(0.25, 0.1)).places[0] == 11
+    world.clock.advance(0.3)
+    world.flushed[0] = 12
+    assert (await flushed.look(0.25, 0.1)).places[0] == 12, "what is too old is not told"
+
+
+async def test_a_look_ahead_that_failed_is_no_news_to_who_did_not_wait_for_it(
+    world: World,
+) -> None:
+    flushed = Flushed(world.asking, world.clock)
+    await flushed.look(0.25, 0.1)
+    world.clock.advance(0.2)
+    world.error = TryAgainError("away")
+    assert (await flushed.look(0.25, 0.1)).places[0] == 10
+    await settled()
+    world.clock.advance(0.1)
+    with pytest.raises(TryAgainError):
+        await flushed.look(0.25, 0.1)
+
+
 async def test_the_build_is_chosen_anew_after_a_moment_and_when_partitions_came(
     world: World,
 ) -> None:
     flushed = Flushed(world.asking, world.clock)
     for _ in range(4):
         await flushed.look(0)
-        world.clock.advance(0.2)
+        world.clock.advance(0.4)
     assert world.looked_at == [None, 1, 1, None]
     world.live = 2
     world.flushed[2] = 5

@@ -67,7 +67,7 @@ class World:
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
         """Of the border: one build, one cluster, and no day is final. Nothing is adjusted."""
         if "tally.adjustments" in query:
-            return []
+            return [(0,)]
         assert "final_days" in query
         return [(self.live, 1, 0, 0)]
 
