@@ -20,6 +20,7 @@ from benchmarks.race.contestants import CEILING, entries
 from benchmarks.race.figures import Race, figures_of, table
 from benchmarks.race.goals import doubts
 from benchmarks.race.page import write
+from benchmarks.race.readme import write_readme
 from benchmarks.race.turns import NoResultError, Racer
 from tests.kit.kafka import why_no_kafka
 from tests.kit.kafka_jars import KAFKA_VERSION
@@ -89,6 +90,7 @@ def main() -> None:
     write_json(chosen.json, "race", found.document())
     if chosen.write and not doubtful:
         write(found, skipped)
+        write_readme()
 
 
 if __name__ == "__main__":
