@@ -3,14 +3,15 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# How many tests run at once. Most of them wait for other processes: three keep two cores busy.
+# How many tests run at once. Most of them wait for other processes, each of which may have a
+# ClickHouse, a log and two workers: three keep two cores busy, five made some wait in vain.
 PROCESSES ?= 3
 # Each has an environment of its own under .peers, since it must not change what Tally runs with.
 PEERS := faust quix bytewax
 STREAMS := benchmarks/race/kafka_streams
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types prove bench bench-parts peers peers-lock kafka kafka-streams lock clean
+.PHONY: help install demo test check lint types docs prove chaos bench bench-parts peers peers-lock kafka kafka-streams lock clean
 
 help: ## Show what each target does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,9 +22,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or set PYTHON=python3.12"; exit 1; }
 	@echo "Making .venv with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv
-	@echo "Installing the versions pinned in requirements.lock (about 300 MB, once)"
+	@echo "Installing the versions pinned in requirements.lock (about 470 MB, once)"
 	@$(BIN)/pip install --disable-pip-version-check --progress-bar on -r requirements.lock
 	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps -e .
+	@$(BIN)/python -m pipeline.native
 	@touch $@
 	@echo "Installed. The command is $(BIN)/tally"
 
@@ -33,10 +35,10 @@ demo: install ## Run everything on this machine with a synthetic stream and a li
 # Some environments turn it off: hundreds of processes would then compile Tally for themselves.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: install ## Run the tests: fast ones first, short forms of the long ones
-	$(BIN)/pytest -n $(PROCESSES) tests/unit tests/property tests/simulation
-	$(BIN)/pytest -n $(PROCESSES) tests/integration
+	$(BIN)/pytest -n $(PROCESSES) tests/unit tests/property tests/simulation tests/fuzz
+	$(BIN)/pytest -n $(PROCESSES) tests/integration tests/chaos
 
-check: lint types test ## What CI runs: ruff, mypy, make test
+check: lint types docs test ## What CI runs: ruff, mypy, make docs, make test
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -45,14 +47,24 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+# Needs nothing from elsewhere. Material's remarks on the future of mkdocs are not about these pages.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: install ## Build the documentation as a site into site/; a page or link gone astray fails it
+	@$(BIN)/python -m pipeline.reference || { echo "run: $(BIN)/python -m pipeline.reference --write"; exit 1; }
+	$(BIN)/mkdocs build --strict
+	@echo "Built: site/index.html; to search in it, too: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
+
 prove: install ## Run the long forms of the tests, by hand before a release
 	$(BIN)/pytest -m prove tests
+
+chaos: install ## Break everything under load, then compare every number (MINUTES=1 SEED=… KAFKA=1)
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) $(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka)
 
 bench: install ## Race Tally against what people would use instead
 	@$(BIN)/python -m benchmarks.race
 
 bench-parts: install ## Measure the parts, each beside its peers
-	@for part in benchmarks/[a-z]*.py; do echo "== $$part"; $(BIN)/python -m benchmarks.$$(basename $$part .py) || exit 1; done
+	@for part in $(filter-out benchmarks/soak.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$part"; $(BIN)/python -m benchmarks.$$(basename $$part .py) || exit 1; done
 
 peers: $(PEERS:%=.peers/%/.installed) ## Install whom Tally races, in environments of their own
 
@@ -85,4 +97,4 @@ peers-lock: ## Pin the newest versions of whom Tally races
 	done
 
 clean: ## Remove what make made, but not your data
-	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis dist $(STREAMS)/target
+	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site $(STREAMS)/target

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
+from pipeline.cluster_client import cluster_settings, for_cluster
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.tls import why
 from schemas.addresses import ClickHouseAddress
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 _USER_REFUSED = frozenset({192, 193, 194, 516})
 """ClickHouse's codes: unknown user, wrong password, password required, authentication failed."""
 
+NOW_MS = "SELECT toUnixTimestamp64Milli(now64(3))"
+"""The time by ClickHouse's own clock, which all who ask it share."""
+
 
 def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> Client:
     """A client of the ClickHouse at `address`; text is a URL without anything beside.
@@ -30,7 +35,7 @@ def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> 
     if isinstance(address, str):
         address = ClickHouseAddress(address)
     try:
-        return clickhouse_connect.get_client(
+        client = clickhouse_connect.get_client(
             **arguments(address),
             connect_timeout=5,
             send_receive_timeout=answer_timeout_s,
@@ -38,6 +43,22 @@ def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> 
         )
     except (ClickHouseError, OSError) as error:
         raise _as_ours(address, error) from error
+    return client if address.cluster is None else for_cluster(client, address.cluster)
+
+
+def connect_beside(address: ClickHouseAddress, *, answer_timeout_s: int = 30) -> Client:
+    """A client for what nobody waits for: its statements take half of ClickHouse's processors.
+
+    The other half is left to those who wait for an answer. As `connect` in all else.
+    """
+    client = connect(address, answer_timeout_s=answer_timeout_s)
+    known = client.server_settings.get("max_threads")
+    if known is None or known.readonly:
+        return client  # Whoever may not set it goes on without.
+    # As ClickHouse tells what it chose by itself: auto(8).
+    if threads := re.search(r"\d+", known.value):
+        client.set_client_setting("max_threads", max(1, int(threads[0]) // 2))
+    return client
 
 
 def arguments(address: ClickHouseAddress) -> dict[str, Any]:
@@ -58,6 +79,8 @@ def arguments(address: ClickHouseAddress) -> dict[str, Any]:
         if address.has_password:
             # Otherwise the certificate alone says who asks, and no password is sent.
             found["tls_mode"] = "strict"
+    if address.cluster is not None:
+        found["settings"] = cluster_settings(address.quorum)
     return found
 
 

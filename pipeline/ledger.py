@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.cells import CELL_MAX, SLOT_MS
+from pipeline.cells import CELL_MAX
+from pipeline.slots import SLOT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,10 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, cast
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from pipeline.cells import CellValues
 from pipeline.changelog import (
@@ -25,11 +26,12 @@ from pipeline.changelog import (
     FORMAT,
     ID,
     MEMBERS,
+    POSITION,
     REFUSED,
     SKETCH,
     PositionValue,
 )
-from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
+from pipeline.errors import BadInputError, OperatorError, ShardRefusedError, TryAgainError
 from pipeline.ids import Occurrence, SeenIds
 from pipeline.ledger import Ledger
 from pipeline.once import members
@@ -47,6 +49,44 @@ if TYPE_CHECKING:
 
 _decode: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 _decode_position = msgspec.msgpack.Decoder(PositionValue).decode
+
+_Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_KEYS: dict[str, msgspec.msgpack.Decoder[Any]] = {
+    CELL: msgspec.msgpack.Decoder(tuple[int, str, _Int, _Int, str, _Int]),
+    SKETCH: msgspec.msgpack.Decoder(
+        tuple[int, str, _Int, _Int, str, str, _Int | None, _Int, _Int, _Int, _Int]
+    ),
+    POSITION: msgspec.msgpack.Decoder(tuple[int, str, _Int, _Int]),
+    ID: msgspec.msgpack.Decoder(tuple[int, str, _Int, _Int, _Int, str]),
+    REFUSED: msgspec.msgpack.Decoder(tuple[int, str, _Int, _Int, _Int, _Int, _Int]),
+    MEMBERS: msgspec.msgpack.Decoder(tuple[int, str, _Int, _Int, _Int, _Int]),
+    FILTER: msgspec.msgpack.Decoder(
+        tuple[int, str, _Int, str, _Int, float, _Int, _Int, _Int, _Int]
+    ),
+}
+"""What is after the kind in a key, as pipeline/changelog.py has it."""
+
+_KEY_START = slice(1, 5)
+_KEY_OF_START = {
+    msgspec.msgpack.encode((FORMAT, kind))[_KEY_START]: decoder.decode
+    for kind, decoder in _KEYS.items()
+}
+"""The decoder of a key by its first bytes, which have the format and the kind."""
+
+assert len(_KEY_OF_START) == len(_KEYS)
+
+_decode_cell = msgspec.msgpack.Decoder(tuple[_Int, _Int, _Int, _Int, _Int]).decode
+_decode_sketch = msgspec.msgpack.Decoder(tuple[_Int, bytes]).decode
+_decode_id = msgspec.msgpack.Decoder(tuple[_Int]).decode
+_NEVER_WRITTEN = (
+    BadInputError,
+    ValueError,
+    TypeError,
+    LookupError,
+    OverflowError,
+    pa.ArrowException,
+)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 CellFields = tuple[int, int, str, int, int, int, int, int, int]
 """Incarnation, slot_ms, cell key, writer, and CELL_VALUE."""
@@ -128,7 +168,16 @@ class RecoveredShard:
         return max(known)[2] if known else None
 
     def resume(self, position: int) -> Shard:
-        """The shard at a `position` that the changelog knows."""
+        """The shard at a `position` that the changelog knows.
+
+        Raises OperatorError when the changelog has something that Tally never writes.
+        """
+        try:
+            return self._resumed(position)
+        except _NEVER_WRITTEN as error:
+            raise self._foreign(error) from error
+
+    def _resumed(self, position: int) -> Shard:
         found, here = self._parsed(), self._at(position)
         shard = Shard(
             self.partition,
@@ -223,9 +272,15 @@ class RecoveredShard:
         return self._known
 
     def _sort(self, known: _Parsed, key: bytes, value: bytes) -> None:
-        kind, *rest = self._decode_key(key)
+        try:
+            self._sort_typed(known, key, value)
+        except _UNREADABLE as error:
+            raise self._foreign(error) from error
+
+    def _sort_typed(self, known: _Parsed, key: bytes, value: bytes) -> None:
+        _, kind, *rest = _KEY_OF_START.get(key[_KEY_START], self._decode_foreign_key)(key)
         if kind == ID:
-            known.ids.append((*rest, _decode.decode(value)[0], key))
+            known.ids.append((*rest, *_decode_id(value), key))
             return
         if kind == REFUSED:
             known.refused.append((rest[0], RefusedFact(*rest[1:]), key))
@@ -239,11 +294,13 @@ class RecoveredShard:
             known.filters.append((incarnation, FilterPart._make((name, *place, key, value))))
             return
         if kind == CELL:
-            known.cells.append((*rest, *_decode.decode(value)))
+            known.cells.append((*rest, *_decode_cell(value)))
         elif kind == SKETCH:
-            known.sketches.append((*rest, *_decode.decode(value)))
-        else:
+            known.sketches.append((*rest, *_decode_sketch(value)))
+        elif kind == POSITION:
             known.positions.append((*rest, _decode_position(value)))
+        else:
+            raise self._foreign(f"a key of the kind {kind[:20]}")
         known.written.append((rest[-1], key))
 
     def _filters(self, parts: list[FilterPart], here: PositionValue) -> Iterator[MemberFilter]:
@@ -259,15 +316,23 @@ class RecoveredShard:
                 )
             yield found
 
-    def _decode_key(self, key: bytes) -> list[Any]:
-        version, *rest = _decode.decode(key)
-        fields: list[Any] = rest
-        if version != FORMAT:
+    def _decode_foreign_key(self, key: bytes) -> NoReturn:
+        """Tells what a key is that this Tally does not write."""
+        fields = _decode.decode(key)
+        version = fields[0] if isinstance(fields, list) and fields else None
+        if isinstance(version, int) and version != FORMAT:
             raise OperatorError(
                 f"the changelog of partition {self.partition} has format {version}, this Tally "
                 f"reads {FORMAT}; run the version that wrote it"
             )
-        return fields
+        raise self._foreign("a key of no kind that there is")
+
+    def _foreign(self, what: object) -> OperatorError:
+        return OperatorError(
+            f"the changelog of partition {self.partition} holds a record that Tally never writes "
+            f"({str(what)[:200]!r}); check who else writes to that topic, and rebuild with "
+            "`tally replay`"
+        )
 
 
 def _greatest(cells: list[CellFields], incarnation: int) -> Iterator[tuple[int, CellValues]]:
@@ -294,7 +359,7 @@ def _whole_sketches(
         if found[0] == incarnation:
             parts[*found[1:6], *found[7:9]][found[6]] = found[9:]
     for (slot_ms, group, region, window_ms, through, count, _), by_number in parts.items():
-        if len(by_number) == count:
+        if len(by_number) == count and 0 in by_number:
             first = by_number[0][0]
             value = b"".join(by_number[number][1] for number in sorted(by_number))
             yield slot_ms, SketchBytes(SketchOf(group, region, window_ms), first, through, value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from pipeline.errors import BadInputError
+from pipeline.errors import BadInputError, OperatorError
 from schemas.rules import (
     GRAIN_MS,
     IDS_PER_PARTITION,
@@ -25,8 +25,7 @@ from schemas.rules import (
     Family,
     Grain,
 )
-from sketches.distinct import Distinct
-from sketches.registers import PRECISION_MAX, PRECISION_MIN
+from sketches.precision import PRECISION_MAX, PRECISION_MIN, precision_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +62,7 @@ _UNSAID = Family()
 
 def _precision(family: Family) -> int:
     """Of the registers of distinct members; 0 where these are not counted."""
-    return Distinct.for_error(family.distinct.error).precision if family.distinct.enabled else 0
+    return precision_for(family.distinct.error) if family.distinct.enabled else 0
 
 
 def _shards(family: Family) -> int:
@@ -148,6 +147,25 @@ class FamilyRules(msgspec.Struct, frozen=True):
 _DEFAULT = FamilyRules()
 
 
+FORMAT = 1
+"""Of the document. It is not written while it is 1, so that equal rules have equal bytes whichever
+version of Tally wrote them."""
+
+
+class NewerRulesError(OperatorError):
+    """Rules that are right, but of a form that this Tally does not know.
+
+    They must not be passed over as bad ones are: who counts on by the rules before them counts
+    otherwise than the log says.
+    """
+
+
+class _Format(msgspec.Struct):
+    """As much as every form has."""
+
+    format: int = FORMAT
+
+
 class _Document(msgspec.Struct):
     """The form in the log. Fields of other versions of Tally are ignored."""
 
@@ -230,8 +248,16 @@ class CountingRules:
 
 
 def parse_rules(value: bytes) -> CountingRules:
-    """The rules in a rules record. Raises BadInputError for what is none."""
+    """The rules in a rules record.
+
+    Raises BadInputError for what is none, NewerRulesError for a newer Tally's.
+    """
     try:
+        if (found := msgspec.json.decode(value, type=_Format).format) > FORMAT:
+            raise NewerRulesError(
+                f"counting rules of format {found}, which a newer Tally applied; this one reads "
+                f"format {FORMAT}: use the version that applied them"
+            )
         document = msgspec.json.decode(value, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"not counting rules: {error}") from error

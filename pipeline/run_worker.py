@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
-
-import faust
 
 from pipeline.builds.following import Following
 from pipeline.builds.live import live_build
@@ -18,10 +15,12 @@ from pipeline.builds.rebuilds import read_beginning
 from pipeline.clickhouse import connect
 from pipeline.control.prepare import prepare
 from pipeline.errors import TallyError
+from pipeline.garbage import keep_what_is_loaded
 from pipeline.metrics.definitions.worker import WORKER
 from pipeline.metrics.liveness import Liveness
 from pipeline.metrics.server import MetricsServer
 from pipeline.metrics.values import Metrics
+from pipeline.prompt import PromptWorker
 from pipeline.topology import build_app
 
 if TYPE_CHECKING:
@@ -63,11 +62,8 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
     named = settings.model_copy(update={"build": build})
     app = build_app(named, clock, beginning, following, metrics)
     app.task(liveness.run)
-    # What is loaded by now stays. Looking at it again each time, the collector would take a good
-    # part of the time that counting takes.
-    gc.collect()
-    gc.freeze()
-    worker = faust.Worker(app, quiet=True, redirect_stdouts=False, loglevel="WARNING")
+    keep_what_is_loaded()
+    worker = PromptWorker(app, quiet=True, redirect_stdouts=False, loglevel="WARNING")
     worker.spinner = None  # stdout tells supervisors when the worker is ready
     try:
         worker.execute_from_commandline()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.caps import spill_counter
 from pipeline.cells import WINDOW_MS, Came, CellKey, CellValues, Purpose, SlotCells
 from pipeline.columnar import absorb_columns
 from pipeline.distinct import ShardDistinct
@@ -29,6 +28,7 @@ from pipeline.placing import (
 from pipeline.refused import RefusedPlaces
 from pipeline.rules import EARLINESS_MS, CountingRules
 from pipeline.sketched import SlotSketches
+from pipeline.slots import spill_counter
 from pipeline.summaries import CountedRows
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """A believable stream of events: posts liked and unliked, pages viewed, hashtags used. Pure.
 
-A few counters get most of the events (Zipf), as in life; now and then a hashtag that nobody used
+A few counters get most of the events (Zipf), as in life. Regions are busiest in their own evening,
+so the whole is a day's cycle in which they take turns. Now and then a hashtag that nobody used
 bursts. The same seed gives the same stream.
 """
 
@@ -9,9 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 REGIONS = ("eu", "us", "asia", "africa", "latam")
-_REGION_SHARES = (0.30, 0.28, 0.27, 0.08, 0.07)
+_REGION_SHARES = np.array((0.30, 0.28, 0.27, 0.08, 0.07))
+_EVENINGS_H = np.array((18.0, 25.0, 12.0, 18.0, 24.0))
+"""When each is busiest, in hours of UTC."""
+
+_EVENING_MORE = 0.5
+"""How much more than its mean a region has then; as much less half a day later."""
+
+_DAY_MS = 86_400_000
 _MEMBERS = 50_000
-_BURST_MS = 120_000
+BURST_MS = 120_000
 """How long a burst lasts, and how often a new one begins."""
 
 # fmt: off
@@ -50,12 +58,12 @@ class SyntheticStream:
     def events(self, at_ms: int, count: int) -> pa.Table:
         """`count` events that happen at `at_ms`, in the columns of a frame."""
         chosen = self._rng.choice(len(self._shares), count, p=self._shares)
-        bursting = self._rng.random(count) < _burst_share(at_ms)
+        bursting = self._rng.random(count) < burst_share(at_ms)
         chosen[bursting] = len(self._counters) - 1
-        counters = pa.array([*self._counters[:-1], _burst_counter(at_ms)], pa.string())
+        counters = pa.array([*self._counters[:-1], burst_counter(at_ms)], pa.string())
         unliked = (self._rng.random(count) < 0.05) & self._is_likes[chosen]
         members = self._rng.integers(_MEMBERS, size=count)
-        regions = self._rng.choice(len(REGIONS), count, p=_REGION_SHARES)
+        regions = self._rng.choice(len(REGIONS), count, p=region_shares(at_ms))
         return pa.table(
             {
                 "counter": counters.take(pa.array(chosen)),
@@ -68,16 +76,34 @@ class SyntheticStream:
         )
 
 
+def _by_region(at_ms: int) -> NDArray[np.float64]:
+    hour = (at_ms % _DAY_MS) / _DAY_MS * 24
+    evening = np.cos((hour - _EVENINGS_H) / 24 * 2 * np.pi)
+    return np.asarray(_REGION_SHARES * (1 + _EVENING_MORE * evening))
+
+
+def day_level(at_ms: int) -> float:
+    """How busy it is at this moment of the day, all regions together; 1 is the day's mean."""
+    return float(_by_region(at_ms).sum())
+
+
+def region_shares(at_ms: int) -> NDArray[np.float64]:
+    """The part of the events that each of REGIONS has at this moment."""
+    levels = _by_region(at_ms)
+    return np.asarray(levels / levels.sum())
+
+
 def _zipf(size: int) -> NDArray[np.float64]:
     shares = 1 / np.arange(1, size + 1, dtype=np.float64)
     return np.asarray(shares / shares.sum())
 
 
-def _burst_share(at_ms: int) -> float:
+def burst_share(at_ms: int) -> float:
     """From nothing to a tenth of everything and back, once per burst."""
-    phase = (at_ms % _BURST_MS) / _BURST_MS
+    phase = (at_ms % BURST_MS) / BURST_MS
     return float(0.1 * np.sin(np.pi * phase) ** 2)
 
 
-def _burst_counter(at_ms: int) -> str:
-    return f"hashtag:#breaking{at_ms // _BURST_MS % 1_000}"
+def burst_counter(at_ms: int) -> str:
+    """Whose turn it is to burst."""
+    return f"hashtag:#breaking{at_ms // BURST_MS % 1_000}"

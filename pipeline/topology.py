@@ -37,6 +37,7 @@ from pipeline.metrics.meter import UNMEASURED
 from pipeline.metrics.recoveries import Recoveries
 from pipeline.partition_reader import PartitionReader
 from pipeline.planning.leaders_pass import ShardPlanning
+from pipeline.prompt import PromptTables
 from pipeline.reconcile.leaders_pass import LeadersPass
 from pipeline.rollup.leaders_pass import roll_up_with
 from pipeline.strict.thread import decide_beside
@@ -99,6 +100,7 @@ def build_app(
         consumer_metadata_max_age_ms=10_000,  # new partitions are missed for this long
         stream_buffer_maxsize=8,  # events, so fetches
         stream_wait_empty=False,
+        TableManager=PromptTables,
     )
     fetches = bulk.FetchSchema()
     increments = app.topic(topics.INCREMENTS, schema=fetches, acks=False)

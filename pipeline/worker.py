@@ -67,7 +67,7 @@ class Worker:
             owned.heartbeats_ms.extend(absorbed.heartbeats_ms)
             if absorbed.flush_asked:
                 self._room.hurry()
-        self._room.take(absorbed.rows, newest=fetch.is_newest)
+        self._room.take(absorbed.rows + absorbed.controls, newest=fetch.is_newest)
         self._measure(fetch, absorbed)
         await self._room.wait()
 

@@ -24,6 +24,8 @@ REMEMBERED_MAX = 1024
 NAME_CHARS_MAX = 128
 CLAIM = "tally"
 
+_MOMENT_S_MAX = 1e15
+
 _FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 # Moments are judged by the clock that was passed in, not by the library's.
 _OPTIONS: Options = {
@@ -116,6 +118,9 @@ def _grant(claims: Mapping[str, Any]) -> Grant:
 
 def _moment_s(claims: Mapping[str, Any], name: str, default: float | None = None) -> float:
     value = claims.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadTokenError(f"the JWT's {name} is no moment")
+    # A whole number may be too large for a float, with which it is compared.
+    if abs(value) > _MOMENT_S_MAX or not math.isfinite(value):
         raise BadTokenError(f"the JWT's {name} is no moment")
     return float(value)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.clock import SystemClock
 
@@ -26,6 +27,8 @@ def accept_log(
     on at the first record that came after it, and ids that were counted stay known. Dead letters
     of a log that was only trimmed can still be retried, those of another log cannot. Stop all
     workers first: while one runs, nothing is done.
+
+    Example: `tally accept-log --json`
     """
     from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 
@@ -58,12 +61,12 @@ def _kept(one: "Accepted") -> str:
     """What the shard still knows of the time before."""
     if one.trimmed:
         return (
-            f"the log was trimmed: {one.ids:,} ids and {one.refused:,} places of dead letters stay "
-            "known"
+            f"the log was trimmed: {amount(one.ids, 'id')} and {amount(one.refused, 'place')} "
+            "of dead letters stay known"
         )
     return (
-        f"it is another log: {one.ids:,} ids stay known; dead letters of the log before can not be "
-        "retried, give those events with `tally produce`, each once"
+        f"it is another log: {amount(one.ids, 'id', 'stay')} known; dead letters of the log "
+        "before can not be retried, give those events with `tally produce`, each once"
     )
 
 

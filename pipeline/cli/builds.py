@@ -30,6 +30,8 @@ def builds(
 
     --back counts what the earlier build has missed since, then swaps: as `tally replay --build N
     --swap` does. --drop forgets a build's rows, its offsets and its changelog.
+
+    Example: `tally builds --drop 1`
     """
     from pipeline.builds.drop import drop as forget  # noqa: PLC0415 - brings the clients
     from pipeline.builds.listing import Builds  # noqa: PLC0415

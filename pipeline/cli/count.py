@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.names import check_counter
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import asked_span
@@ -91,6 +92,7 @@ def count(
     from schemas.families import load_families  # noqa: PLC0415 - brings pydantic
     from schemas.settings import load_settings  # noqa: PLC0415
 
+    check_counter(counter)
     clock = SystemClock()
     span = asked_span(last, since, until, clock.now_ms())
     places = None if after is None else _places(after)

@@ -23,6 +23,8 @@ def doctor(
     """Look at ports, disk, versions, clocks, topics and rules; each with what to do about it.
 
     The exit code is 1 when something fails. Warnings do not count.
+
+    Example: `tally doctor --data .tally --json`
     """
     from pipeline.doctor.doctor import examine  # noqa: PLC0415 - brings the clients
     from schemas.settings import load_settings  # noqa: PLC0415

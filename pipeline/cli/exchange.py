@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import print_error, print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import duration_ms
@@ -60,6 +61,9 @@ def exchange(
     if to is None:
         _change(here, forget, json=json)
         return
+    if settings.clickhouse.cluster is not None:
+        # Which blocks were copied is known by the numbers that one server gave them.
+        raise typer.BadParameter("--to: cells that TALLY_CLICKHOUSE_CLUSTER spreads cannot be sent")
     interval_s = duration_ms(interval) / 1000
     _run(here, Side(elsewhere(to), "--to"), settings, None if once else interval_s, json=json)
 
@@ -73,7 +77,7 @@ def elsewhere(to: str) -> "ClickHouseAddress":
     from pipeline.errors import OperatorError  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415
 
-    own = ["clickhouse_password_file", "clickhouse_cert", "clickhouse_key"]
+    own = ["clickhouse_password_file", "clickhouse_cert", "clickhouse_key", "clickhouse_cluster"]
     if not to.strip().lower().startswith("https:"):
         own.append("clickhouse_ca")
     try:
@@ -156,7 +160,7 @@ def line_of(passed: "Passed", now_ms: int) -> str:
         f"{len(passed.removed):,} removed" if passed.removed else "",
         f"{len(passed.dropped_builds)} old build dropped" if passed.dropped_builds else "",
     ]
-    return ", ".join([f"{passed.rows:,} rows", behind, *filter(None, more)])
+    return ", ".join([amount(passed.rows, "row"), behind, *filter(None, more)])
 
 
 def _behind_ms(passed: "Passed", now_ms: int) -> int | None:

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.count import GrainOption
+from pipeline.cli.names import check_counter
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import asked_span, moment_ms
@@ -39,6 +41,7 @@ def explain(
     from pipeline.reads.reads import Reads  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 
+    check_counter(counter)
     if window is not None and last is not None:
         raise typer.BadParameter("give --window or --last, not both")
     clock = SystemClock()
@@ -89,15 +92,16 @@ def _shard_lines(found: "Explanation") -> "Iterator[str]":
         late = 0 if cells is None else cells.late_p + cells.late_n
         yield (
             f"  shard {part.shard} ({printable(part.replica)}): {part.p:,} added, {part.n:,} taken "
-            f"away; {late:,} of it late, {part.duplicates:,} duplicates skipped"
+            f"away; {late:,} of it late, {amount(part.duplicates, 'duplicate')} skipped"
         )
         flushed = "none" if part.flushed_through is None else f"{part.flushed_through:,}"
         if cells is None:
             yield "      its minutes are gone, and with them slots and offsets"
             continue
         yield (
-            f"      {cells.cells:,} cells in {cells.slots:,} slots, windows {cells.first_window} "
-            f"to {cells.last_window}, through offset {cells.through:,} (flushed: {flushed})"
+            f"      {amount(cells.cells, 'cell')} in {amount(cells.slots, 'slot')}, windows "
+            f"{cells.first_window} to {cells.last_window}, through offset {cells.through:,} "
+            f"(flushed: {flushed})"
         )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.adjusting import connected
+from pipeline.cli.names import check_counter
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import moment_ms
@@ -32,6 +33,8 @@ def history(
     """
     from pipeline.adjustments.history import history as ask  # noqa: PLC0415 - brings the client
 
+    if not family:
+        check_counter(counter)
     since_ms = None if since is None else moment_ms(since)
     _, reads = connected()
     # One more than is shown tells whether there are more.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import printable
 from pipeline.clock import SystemClock
@@ -56,7 +57,9 @@ def retry_letters(
         planned = leave_out_forgotten(planned, memory)
     if edited is None and not wanted.waiting:
         planned.skipped[RETRIED] += reads.count(replace(wanted, retried=True))
-    _make_sure(f"Send {len(planned.keys):,} dead letters to the log again?", planned.keys, yes=yes)
+    _make_sure(
+        f"Send {amount(len(planned.keys), 'dead letter')} to the log again?", planned.keys, yes=yes
+    )
     outcome = retry(
         planned,
         edited,
@@ -65,10 +68,12 @@ def retry_letters(
         memory=reads,
         clock=clock,
     )
-    done = f"sent {outcome.sent:,} dead letters again"
+    done = f"sent {amount(outcome.sent, 'dead letter')} again"
     _print_outcome({"sent": outcome.sent}, done, outcome.skipped, json=json)
     if outcome.unsent:
-        raise OperatorError(f"{outcome.unsent:,} dead letters were not sent, for the reasons given")
+        raise OperatorError(
+            f"{amount(outcome.unsent, 'dead letter', 'were')} not sent, for the reasons given"
+        )
 
 
 def insert_letters(
@@ -93,7 +98,7 @@ def insert_letters(
     letters = reads.letters(replace(rows, waiting=True), limit or LETTERS_MAX)
     keys = [letter.key for letter in letters]
     before = 0 if wanted.waiting else reads.count(replace(rows, retried=True))
-    _make_sure(f"Insert the rows of {len(keys):,} dead letters?", keys, yes=yes)
+    _make_sure(f"Insert the rows of {amount(len(keys), 'dead letter')}?", keys, yes=yes)
     table = ClickHouseRowTable(settings.clickhouse)
     try:
         outcome = insert(
@@ -107,11 +112,12 @@ def insert_letters(
     finally:
         table.close()
     outcome.skipped[INSERTED] += before
-    done = f"inserted the rows of {outcome.letters:,} dead letters"
+    done = f"inserted the rows of {amount(outcome.letters, 'dead letter')}"
     _print_outcome({"inserted": outcome.letters}, done, outcome.skipped, json=json)
     if outcome.left:
         raise OperatorError(
-            f"the rows of {outcome.left:,} dead letters were not inserted, for the reasons given"
+            f"the rows of {amount(outcome.left, 'dead letter')} were not inserted, "
+            "for the reasons given"
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import write_line
 from pipeline.clock import SystemClock
@@ -121,8 +122,8 @@ def load(
         _print(done, seed, truth, rows)
     if done.figures.unknown:
         raise TryAgainError(
-            f"{done.figures.unknown} events were not confirmed: Kafka may have them or not"
-            + (", so the truth is not exact" if truth else "")
+            f"{amount(done.figures.unknown, 'event', 'were')} not confirmed: "
+            "Kafka may have them or not" + (", so the truth is not exact" if truth else "")
         )
 
 
@@ -214,7 +215,7 @@ def _print(done: "Done", seed: int, truth: Path | None, rows: int | None) -> Non
     write_line(f"delivery  {', '.join(quantiles)}")
     write_line(f"seed      {seed}")
     if truth is not None:
-        write_line(f"truth     {truth}: {rows:,} rows")
+        write_line(f"truth     {truth}: {amount(rows or 0, 'row')}")
 
 
 def _ms(milliseconds: float | None) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.clock import SystemClock
 
@@ -24,6 +25,8 @@ def partitions(
 
     Workers share the new ones by themselves within half a minute. Asking again for the same number
     sets right what was cut short. There is no way back: Kafka takes no partition away.
+
+    Example: `tally partitions 16`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
@@ -40,9 +43,9 @@ def partitions(
         return
     out = console()
     grown = f" (there were {before.source})" if now.source != before.source else ""
-    out.print(f"{now.source} partitions of the source{grown}")
+    out.print(f"{amount(now.source, 'partition')} of the source{grown}")
     for build, count in now.changelogs.items():
-        out.print(f"{count} partitions of build {build}'s changelog")
+        out.print(f"{amount(count, 'partition')} of build {build}'s changelog")
     routed = "not fixed yet: no rules were applied" if now.ids is None else str(now.ids)
     out.print(f"ids are routed by {routed}")
     if now.uneven:

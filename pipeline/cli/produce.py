@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_error, print_json
 from pipeline.clock import SystemClock
 from pipeline.errors import BadInputError, TryAgainError
@@ -83,7 +84,7 @@ def produce(
     if json:
         print_json(_document(producing, reports))
     elif progress.sent and is_done:
-        console().print(f"sent {progress.sent} events")
+        console().print(f"sent {amount(progress.sent, 'event')}")
     _end(producing, is_done, f"tally produce {shlex.quote(str(file))} --resume" if kept else None)
 
 
@@ -159,8 +160,8 @@ def _end(producing: "Producing", is_done: bool, go_on: str | None) -> None:
     if producing.lost:
         first, end = producing.lost
         what = (
-            f"{producing.unknown} lines between bytes {first} and {end} were not confirmed: Kafka "
-            "may have them or not"
+            f"{amount(producing.unknown, 'line')} between bytes {first} and {end}: not "
+            "confirmed, Kafka may have them or not"
         )
         if progress.once:
             raise TryAgainError(f"{what}; `{go_on}` sends them again, and each counts once")
@@ -177,9 +178,11 @@ def _end(producing: "Producing", is_done: bool, go_on: str | None) -> None:
         )
         raise typer.Exit(EXIT_INTERRUPTED)
     if progress.unknown:
-        raise TryAgainError(f"{progress.unknown} lines were not confirmed before it was resumed")
+        raise TryAgainError(
+            f"{amount(progress.unknown, 'line', 'were')} not confirmed before it was resumed"
+        )
     if progress.refused:
-        raise BadInputError(f"{progress.refused} lines were refused and not sent")
+        raise BadInputError(f"{amount(progress.refused, 'line', 'were')} refused and not sent")
 
 
 def _document(producing: "Producing", reports: "_Reports") -> dict[str, object]:

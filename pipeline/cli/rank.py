@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.names import check_counter
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.top import (
@@ -44,6 +45,7 @@ def rank(
 
     Example: `tally rank hashtag:#cats --window 1d`
     """
+    check_counter(counter)
     period = asked_period(window, at, last)
     from pipeline.reads.top import rank as place  # noqa: PLC0415 - brings the ClickHouse client
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import moment_ms
@@ -104,6 +105,7 @@ class _Run:
         self._replay = Replay(
             settings.kafka, self._client, self._clock, interrupts, replica=settings.replica
         )
+        self._interrupts = interrupts
         self._quiet = quiet
         self._rebuild: Rebuild | None = None
         self._comparison: Comparison | None = None
@@ -144,14 +146,25 @@ class _Run:
             self._tell(f"stopped; `tally replay --build {self.build}` goes on")
         else:
             self._done = progress.done
-            self._tell(f"build {self.build} has caught up: {progress.done:,} records")
+            self._tell(f"build {self.build} has caught up: {amount(progress.done, 'record')}")
 
     def compare(self, scope: "Scope") -> None:
         """With the live build."""
-        from pipeline.builds.comparing.compare import compare, lines  # noqa: PLC0415
+        from pipeline.builds.comparing.compare import lines  # noqa: PLC0415
+        from pipeline.builds.comparing.patience import compare_patiently  # noqa: PLC0415
         from pipeline.builds.live import live_build  # noqa: PLC0415
 
-        self._comparison = compare(self._client, live_build(self._client), self.build, scope)
+        live = live_build(self._client)
+        self._comparison = compare_patiently(
+            self._client,
+            live,
+            self.build,
+            scope,
+            clock=self._clock,
+            go_on=self._goes_on,
+            tell=self._tell,
+        )
+        self.stopped = self._interrupts.asked
         for line in lines(self._comparison):
             self._tell(printable(line))
         if self.differs:
@@ -190,6 +203,10 @@ class _Run:
             "swapped": self._was is not None,
             "was": self._was,
         }
+
+    def _goes_on(self) -> bool:
+        self._crew.look()
+        return not self._interrupts.asked
 
     def _tell(self, line: str) -> None:
         if not self._quiet:

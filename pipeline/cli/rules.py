@@ -52,6 +52,8 @@ def rules(
     Without an action: what is in the log, which version each shard counts by, and in what the file
     differs. `check` tells a mistake with file, line and field. `apply` writes the file's rules into
     every partition, where they hold from then on, and waits until the shards count by them.
+
+    Example: `tally rules check tally.toml`, then `tally rules apply --note "hashtags: 2h late"`
     """
     from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 

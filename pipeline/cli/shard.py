@@ -143,8 +143,8 @@ def _clear(settings: "Settings", counter: str, *, json: bool) -> None:
     if json:
         print_json({"counter": counter, "cleared": is_cleared})
     else:
-        done = "is taken back" if is_cleared else "there is none that holds"
-        write_line(f"hint of {printable(counter)}: {done}")
+        done = "its hint is taken back" if is_cleared else "no hint of it holds"
+        write_line(f"{printable(counter)}: {done}")
 
 
 def hinted_lines(found: "Hinted") -> "Iterator[str]":

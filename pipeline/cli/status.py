@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import printable
 from pipeline.clock import SystemClock
@@ -30,6 +31,8 @@ def status(
 
     The exit code is 0 when healthy, 1 when not. Lines with `!` make it unhealthy; those with `-`
     are only remarks.
+
+    Example: `tally status --json`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415 - brings the ClickHouse client
     from pipeline.reads.reads import Reads  # noqa: PLC0415
@@ -57,7 +60,7 @@ def _print(found: "Status") -> None:
         out.print(f"! {printable(problem)}", style="red")
     if found.healthy:
         lag = sum(shard.lag for shard in found.shards)
-        out.print(f"healthy: {len(found.shards)} shards, lag {lag:,}", style="green")
+        out.print(f"healthy: {amount(len(found.shards), 'shard')}, lag {lag:,}", style="green")
 
 
 def _table(found: "Status") -> Table:

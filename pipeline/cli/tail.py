@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.clock import SystemClock
@@ -75,7 +76,7 @@ def tail(
 def _tell_beginning(partitions: int) -> None:
     """A word for somebody who would otherwise sit before an empty screen."""
     if sys.stdout.isatty() and sys.stderr.isatty():
-        sys.stderr.write(f"following {partitions} partitions; Ctrl-C ends it\n")
+        sys.stderr.write(f"following {amount(partitions, 'partition')}; Ctrl-C ends it\n")
 
 
 def line_of(document: dict[str, Any]) -> str:

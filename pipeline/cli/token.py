@@ -86,7 +86,10 @@ def add(
 
 
 def list_(file: File = None, json: Json = False) -> None:
-    """The tokens' names and rights; nobody can tell the tokens themselves."""
+    """The tokens' names and rights; nobody can tell the tokens themselves.
+
+    Example: `tally token list --file tokens.toml`
+    """
     from schemas.tokens import load_tokens  # noqa: PLC0415 - brings pydantic
 
     chosen = _chosen(file)
@@ -109,7 +112,10 @@ def list_(file: File = None, json: Json = False) -> None:
 
 
 def revoke(name: Name, file: File = None, json: Json = False) -> None:
-    """Take a token out of the file. Running servers refuse it within two seconds."""
+    """Take a token out of the file. Running servers refuse it within two seconds.
+
+    Example: `tally token revoke dashboard`
+    """
     from pipeline.access.edit import edit_tokens, without_token  # noqa: PLC0415 - brings pydantic
 
     chosen = _chosen(file)

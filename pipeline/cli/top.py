@@ -7,6 +7,7 @@ import typer
 
 from pipeline.cli.board import BoardRow
 from pipeline.cli.count import GrainOption
+from pipeline.cli.names import check_family
 from pipeline.cli.output import console, print_json
 from pipeline.cli.printable import write_line
 from pipeline.cli.times import duration_ms, moment_ms
@@ -89,8 +90,7 @@ def top(
 
 def check_usage(family: str, watch_s: float | None, json: bool) -> None:
     """Wrong usage if this is no family, or a live table is asked for as a document."""
-    if ":" in family:
-        raise typer.BadParameter(f"a family has no colon; is it {family.partition(':')[0]!r}?")
+    check_family(family)
     if json and watch_s is not None:
         raise typer.BadParameter("give --watch or --json, not both")
 

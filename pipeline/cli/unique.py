@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.count import GrainOption
+from pipeline.cli.names import check_counter
 from pipeline.cli.output import print_json
 from pipeline.cli.printable import printable, write_line
 from pipeline.cli.times import asked_span
@@ -47,6 +48,8 @@ def unique(
     from pipeline.reads.uniques import Question, uniques  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415 - brings pydantic
 
+    for counter in counters:
+        check_counter(counter)
     clock = SystemClock()
     span = asked_span(last, since, until, clock.now_ms())
     question = Question(

@@ -45,6 +45,8 @@ def up(
     Runs in the foreground until Ctrl-C, which stops the parts in order and keeps the data; a second
     Ctrl-C kills them. Addresses and process ids are in DATA/addresses.json while all is healthy,
     the parts' output in DATA/logs.
+
+    Example: `tally up --data counts --workers 2`
     """
     # Imported here since it brings the Kafka client, which `tally --help` can do without.
     from pipeline.local.up import UpOptions, next_steps  # noqa: PLC0415

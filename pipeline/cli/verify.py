@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.amounts import amount
 from pipeline.cli.output import console, print_json
 from pipeline.cli.times import moment_ms
 from pipeline.clock import SystemClock
@@ -36,6 +37,8 @@ def verify(
     Workers keep a ledger of every minute of each partition's log, and the cells of the live build
     must add up to it. All minutes are compared that every family still keeps. One line says that
     they agree; else there is a line for each difference, and the exit code is 1.
+
+    Example: `tally verify --log --since 2026-11-16T00:00`
     """
     from pipeline.reconcile.verify import verify as compare  # noqa: PLC0415 - brings the clients
     from schemas.settings import load_settings  # noqa: PLC0415
@@ -62,20 +65,24 @@ def _print(found: "Reconciled") -> None:
         out.print(one.text())
     more = len(found.differences) - LINES_MAX
     if more > 0:
-        out.print(f"and {more:,} more differences: --json has all of them")
+        out.print(f"and {amount(more, 'more difference')}: --json has all of them")
     out.print(
         "tally replay counts the log again beside these counts; --check compares, --swap takes"
     )
 
 
 def _progress() -> Callable[[int, int], None]:
-    """Tells on stderr, every two seconds at most, how much of the log is read."""
+    """Tells on stderr, every two seconds at most, how much of the log is read.
+
+    Only where somebody looks: a file of errors should hold errors.
+    """
     clock = SystemClock()
     told_s = clock.monotonic_s()
 
     def tell(records: int, offsets: int) -> None:
         nonlocal told_s
-        if clock.monotonic_s() - told_s >= PROGRESS_EVERY_S:
+        is_due = clock.monotonic_s() - told_s >= PROGRESS_EVERY_S
+        if is_due and sys.stderr.isatty():
             told_s = clock.monotonic_s()
             sys.stderr.write(f"tally: {records:,} of about {offsets:,} records read\n")
             sys.stderr.flush()

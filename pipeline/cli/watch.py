@@ -9,9 +9,10 @@ from typing import Any
 
 from rich.live import Live
 from rich.text import Text
-from typer.core import TyperCommand
 
+from pipeline.ages import age
 from pipeline.cli.board import PLAIN, BoardRow, Signs, board_lines, fit
+from pipeline.cli.flags import Command
 from pipeline.cli.output import console, print_error
 from pipeline.cli.printable import printable, write_line
 from pipeline.clock import Clock
@@ -21,7 +22,7 @@ EVERY_S = 2.0
 OPTION = "--watch"
 
 
-class WatchCommand(TyperCommand):
+class WatchCommand(Command):
     """A command whose `--watch` may be given with or without seconds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # as the base: a private class
@@ -63,14 +64,6 @@ def frame_lines(
     rows = board_lines(None if before is None else before.rows, now.rows, width, signs)
     notes = [printable(note) if width is None else fit(note, width) for note in now.notes]
     return [printable(title) if width is None else fit(title, width), *rows, *notes]
-
-
-def age(age_ms: int) -> str:
-    """An age as people say it."""
-    seconds = max(0, age_ms) / 1000
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def signs_of(encoding: str | None) -> Signs:

@@ -14,6 +14,8 @@ def worker() -> None:
 
     Makes the topics and the tables that are missing. Prints `worker ready` when it counts; stops
     cleanly on Ctrl-C and SIGTERM after a last checkpoint.
+
+    Example: `TALLY_KAFKA=kafka-1:9092 TALLY_CLICKHOUSE=http://clickhouse:8123 tally worker`
     """
     from pipeline.run_worker import run_worker  # noqa: PLC0415 - brings Faust
     from schemas.settings import load_settings  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline import dead_letters, topics
-from pipeline.clickhouse import connect
+from pipeline.clickhouse import NOW_MS, connect
 from pipeline.control.apply_rules import RulesInLog
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.rules_diff import differences, in_one_line
@@ -183,7 +183,7 @@ def _disks(client: Client) -> Iterator[Finding]:
 
 def _clock(client: Client, clock: Clock) -> Finding:
     asked_ms = clock.now_ms()
-    [(told_ms,)] = client.query("SELECT toUnixTimestamp64Milli(now64(3))").result_rows
+    [(told_ms,)] = client.query(NOW_MS).result_rows
     answered_ms = clock.now_ms()
     margin_ms = (answered_ms - asked_ms + 1) // 2
     return clock_of("ClickHouse", int(told_ms) - (asked_ms + answered_ms) // 2, margin_ms)

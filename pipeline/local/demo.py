@@ -1,25 +1,26 @@
-"""The demo's two halves: a synthetic stream at a steady rate, and a live table of the counts."""
+"""The demo's two halves: a synthetic stream at a steady rate, and a live picture of the counts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Group as Stack
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import console
 from pipeline.clickhouse import connect
 from pipeline.errors import TryAgainError
+from pipeline.local.demo_reads import look
+from pipeline.local.demo_scene import Scene
 from pipeline.producer import Producer, UnknownDeliveryError
 from pipeline.reads.reads import Reads
-from pipeline.synthetic import SyntheticStream
-from schemas.addresses import KafkaAddress, with_user, without_secrets
-from schemas.settings import Settings
+from pipeline.synthetic import SyntheticStream, day_level
+from schemas.addresses import KafkaAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,49 +33,7 @@ TICK_S = 0.1
 CLOSE_S = 1.0
 SHOW_EVERY_S = 1.0
 PRINT_EVERY_S = 5.0
-"""How often the table is printed where it cannot be redrawn: to a file or a pipe."""
-
-DEFAULT_CLICKHOUSE: str = Settings.model_fields["clickhouse"].default
-LAST_MS = 300_000
-TOP = 10
-_BAR_CELLS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What the table shows at one moment."""
-
-    sent: int
-    rate: float
-    staleness_ms: int | None
-    top: list[tuple[str, int]]
-    environment: Mapping[str, str] = field(repr=False)
-
-    def render(self) -> RenderableType:
-        """The scene as a table with bars."""
-        behind = "…" if self.staleness_ms is None else f"{self.staleness_ms / 1000:.1f} s"
-        head = f"{self.sent:,} events sent · {self.rate:,.0f}/s · counts {behind} old"
-        table = Table("", "counter", "last 5 min", "", box=None, pad_edge=False)
-        table.columns[2].justify = "right"
-        greatest = max((count for _, count in self.top), default=0)
-        for rank, (counter, count) in enumerate(self.top, 1):
-            bar = "█" * max(1, round(_BAR_CELLS * count / greatest)) if count > 0 else ""
-            table.add_row(str(rank), Text(counter), f"{count:,}", Text(bar, style="cyan"))
-        first = self.top[0][0] if self.top else "likes:post-1"
-        kafka, url = self.environment["TALLY_KAFKA"], self.environment["TALLY_CLICKHOUSE"]
-        clickhouse = without_secrets(url)
-        if clickhouse != url:  # It asks for tokens; ours is for nobody's eyes.
-            clickhouse = with_user(url, "default", "TOKEN")
-        where = "" if clickhouse == DEFAULT_CLICKHOUSE else f"TALLY_CLICKHOUSE={clickhouse} "
-        query = f"SELECT * FROM tally.counts_1m WHERE counter = '{first}' ORDER BY window"  # noqa: S608 - shown, not run
-        hints = (
-            f"\nDashboard http://{self.environment['TALLY_WEB']} · Kafka {kafka} · "
-            f"ClickHouse {clickhouse} · Ctrl-C stops\n"
-            "In another terminal:\n"
-            f"  {where}.venv/bin/tally count '{first}' --by 1m --last 10m\n"
-            f'  curl {clickhouse} -d "{query}"'
-        )
-        return Stack(Text(head, style="bold"), table, Text(hints, style="dim"))
+"""How often the picture is printed where it cannot be redrawn: to a file or a pipe."""
 
 
 class Demo:
@@ -88,6 +47,7 @@ class Demo:
         self._rate = rate
         self._seconds = seconds
         self._sent = 0
+        self._now_rate = float(rate)
 
     async def run(self) -> None:
         """Raises TryAgainError when Kafka is away at the beginning."""
@@ -105,14 +65,16 @@ class Demo:
 
     async def _stream_to(self, producer: Producer) -> None:
         stream = SyntheticStream(seed=self._clock.now_ms())
-        began_s = self._clock.monotonic_s()
+        owed, before_s = 0.0, self._clock.monotonic_s()
         while True:
             # By the clock, not by the tick: a late tick sends more instead of slowing the stream.
-            due = int((self._clock.monotonic_s() - began_s + TICK_S) * self._rate) - self._sent
-            if due > 0:
-                due = min(due, self._rate)
-                events = stream.events(self._clock.now_ms(), due)
-                await asyncio.to_thread(producer.increment_many, events)
+            now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
+            self._now_rate = self._rate * day_level(now_ms)
+            owed = min(owed + (now_s - before_s) * self._now_rate, self._now_rate)
+            before_s = now_s
+            if due := int(owed):
+                owed -= due
+                await asyncio.to_thread(producer.increment_many, stream.events(now_ms, due))
                 self._sent += due
             await asyncio.sleep(TICK_S)
 
@@ -132,15 +94,22 @@ class Demo:
 
     def _scene(self, reads: Reads) -> RenderableType:
         try:
-            flushed = [shard.flushed_at_ms for shard in reads.positions()]
-            top = reads.top(LAST_MS, TOP)
+            seen = look(reads)
         except TryAgainError as error:  # It may be restarting: the supervisor sees to it.
             return Text(str(error), style="red")
-        now_ms = self._clock.now_ms()
         return Scene(
+            now_ms=self._clock.now_ms(),
             sent=self._sent,
-            rate=self._rate,
-            staleness_ms=now_ms - max(flushed) if flushed else None,
-            top=top,
+            rate=self._now_rate,
+            seen=seen,
             environment=self._environment,
+            command=_command(),
         ).render()
+
+
+def _command() -> str:
+    """How people can call this program where they stand."""
+    called = sys.argv[0]
+    if Path(called).name != "tally" or shutil.which("tally") == called:
+        return "tally"
+    return called

@@ -18,7 +18,7 @@ from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.running import claimed, running
 from pipeline.errors import TryAgainError
 from pipeline.producer import Producer
-from pipeline.synthetic import SyntheticStream
+from pipeline.synthetic import SyntheticStream, day_level
 from schemas.addresses import KafkaAddress
 from schemas.settings import Settings
 
@@ -76,7 +76,7 @@ def _send(kafka: KafkaAddress, standing: StandingClock, until_ms: int, rate: int
     with Producer(kafka) as producer:
         for at_ms in range(until_ms - PAST_MS, until_ms, STEP_MS):
             standing.at_ms = at_ms
-            events = stream.events(at_ms, rate * STEP_MS // 1000)
+            events = stream.events(at_ms, int(rate * day_level(at_ms) * STEP_MS / 1000))
             producer.increment_many(events.filter(pc.starts_with(events["counter"], "hashtag:")))
             # Before the clock goes on: records have the moment at which they arrive.
             if not producer.flush(DELIVERY_S):

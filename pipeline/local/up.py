@@ -27,7 +27,8 @@ from pipeline.clock import Clock
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.errors import OperatorError
 from pipeline.kafka_clients import librdkafka
-from pipeline.local import claim
+from pipeline.local import claim, data_folder
+from pipeline.local import yielding as as_yielding
 from pipeline.local.parts import News, Output, Part, Probe
 from pipeline.local.rules import rules_step
 from pipeline.local.supervisor import Supervisor
@@ -35,9 +36,9 @@ from schemas.addresses import ClickHouseAddress, KafkaAddress, with_user
 from schemas.settings import NO_SECURITY, load_settings
 
 HOST = "127.0.0.1"
-YIELDING = ("nice", "-n", "5")
-"""Before the commands of parts that have much to compute, so that on few cores the log and the web
-API, whose clients wait for each answer, do not stand in a queue with them."""
+NICENESS = 5
+"""Of parts that have much to compute, so that on few cores the log and the web API, whose clients
+wait for each answer, do not stand in a queue with them."""
 
 WEB = "web"
 PORT_GRACE_S = 1.0
@@ -156,8 +157,9 @@ def stages(
 
 
 def yielding(part: Part) -> Part:
-    """The part at a lower priority. Its process is the same: `nice` becomes what it starts."""
-    return replace(part, argv=[*YIELDING, *part.argv])
+    """The part at a lower priority. Its process is the same: what yields becomes what it starts."""
+    through = [sys.executable, "-I", "-S", as_yielding.__file__, str(NICENESS)]
+    return replace(part, argv=[*through, *part.argv])
 
 
 def worker_names(workers: int) -> list[str]:
@@ -338,11 +340,13 @@ async def up(
     """Runs everything until a signal; the exit code is 0, or 130 if a second signal cut it short.
 
     `prepare` is given the log's folder before anything starts, while all of it is ours.
-    Raises OperatorError before anything is started for a folder in use, a taken port or a mistake
-    in the families' or the token file, and later for a part that cannot be brought up; all parts
-    are ended then. Raises what `attend` and `prepare` raise.
+    Raises OperatorError before anything is started for a folder in use or of a version this Tally
+    does not read, a taken port or a mistake in the families' or the token file, and later for a
+    part that cannot be brought up; all parts are ended then. Raises what `attend` and `prepare`
+    raise.
     """
     with claimed(options.data):
+        data_folder.mark(options.data)
         addresses = await choose_addresses(options, clock)
         # Asked here already, so that a mistake in the token file is told before anything starts.
         if Access.of(load_settings(**_where(addresses)), clock) is not None:

@@ -11,6 +11,7 @@ from pipeline import topics
 from pipeline.errors import BadInputError, OperatorError, TryAgainError
 from pipeline.groupless import groupless_consumer, next_messages, partition_ends, value_of
 from pipeline.planning.plan import PlanRecords
+from pipeline.rules import NewerRulesError
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -125,7 +126,7 @@ class PlanTopic:
         self._next_offset = offset + 1
         try:
             self.records.take(message.key(), value_of(message))
-        except BadInputError as error:
+        except (BadInputError, NewerRulesError) as error:
             self._unreadable = str(error)
             log.warning("topic %s has a record that is %s", topics.SHARD_PLAN, error)
 

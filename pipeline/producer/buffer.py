@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pipeline.amounts import amount
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.producer.batch import Batch
 from pipeline.producer.receipts import Receipt
@@ -135,7 +136,8 @@ class Buffer:
     def _wait(self) -> None:
         if self._raises or threading.get_ident() in self._never_waiting:
             raise BufferFullError(
-                f"{self.open.rows} increments wait, since Kafka is away or slow; try later"
+                f"{amount(self.open.rows, 'increment')} waiting, since Kafka is away or slow; try "
+                "later"
             )
         self._room.wait()
 

@@ -42,6 +42,7 @@ SETTINGS: dict[str, Any] = {
 """librdkafka's own, where a client is not made with others."""
 
 _FULL_POLL_S = 0.01
+_GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _LATENCIES_MAX = 10_000
 """How many latencies of one partition are kept from one report to the next."""
 
@@ -76,7 +77,6 @@ class Client:
                 **(settings or {}),
                 "enable.idempotence": True,
                 "acks": "all",
-                "delivery.timeout.ms": round(delivery_timeout_s * 1000),
             },
         )
         self._room = threading.Condition()
@@ -86,7 +86,7 @@ class Client:
         self._closed = threading.Event()
         self._changing = threading.Lock()
         self._dead: list[Connection] = []
-        self._connection = Connection(self._settings, self._on_retries)
+        self._connection = self._connect()
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Blocks while too many bytes wait for Kafka's word; whether there is room now."""
@@ -139,6 +139,8 @@ class Client:
         while True:
             connection = self._connection
             try:
+                if connection.is_stale and self._replaced(connection, "messages had no word"):
+                    continue
                 connection.produce(topic, partition, value, headers, told)
             except BufferError:
                 self._closed.wait(_FULL_POLL_S)
@@ -155,7 +157,7 @@ class Client:
         if self._closed.is_set():
             return False
         if code == KafkaError._FATAL:
-            return self._replaced(connection, error)
+            return self._replaced(connection, str(error))
         if code == KafkaError._UNKNOWN_PARTITION:
             # It may have been added just now.
             connection.ask_about(topic)
@@ -163,8 +165,11 @@ class Client:
             return True
         return False
 
-    def _replaced(self, connection: Connection, why: KafkaException) -> bool:
-        """Whether another connection is there now, instead of this one, which died."""
+    def _connect(self) -> Connection:
+        return Connection(self._settings, self._on_retries, self._clock, self._delivery_timeout_s)
+
+    def _replaced(self, connection: Connection, why: str) -> bool:
+        """Whether another connection is there now, instead of this one, which is of no more use."""
         with self._changing:
             if self._closed.is_set():
                 return False
@@ -172,7 +177,7 @@ class Client:
                 return True
             log.warning("the Kafka client died (%s); going on with a new one", why)
             try:
-                self._connection = Connection(self._settings, self._on_retries)
+                self._connection = self._connect()
             except OperatorError as error:
                 raise TryAgainError(str(error)) from error
             connection.retire()
@@ -227,6 +232,8 @@ class Client:
 
 def word_of(error: KafkaError | None, message: Message) -> int | str:
     """Kafka's word on a message: the offset it is stored at, or why that is not known."""
+    if error is not None and error.code() in _GIVEN_UP:
+        return "given up before Kafka confirmed it"
     offset = message.offset()
     if error is None and offset is not None and offset >= 0:
         return offset

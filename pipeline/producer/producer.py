@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
 
+from pipeline.amounts import amount
 from pipeline.clock import SystemClock
 from pipeline.errors import BadInputError, TallyError
 from pipeline.once.columns import refusals
@@ -295,12 +296,12 @@ class Producer:
             self._told_not_stored += not_stored
         if unknown:
             raise UnknownDeliveryError(
-                f"{unknown} increments were not confirmed: Kafka may have them or not; give "
-                "increments an id before sending them again, so that each is counted once"
-                + (f"; {not_stored} more were never sent" if not_stored else "")
+                f"{amount(unknown, 'increment', 'were')} not confirmed: Kafka may have them or "
+                "not; give increments an id before sending them again, so that each is counted once"
+                + (f"; {not_stored} more never sent" if not_stored else "")
             )
         if not_stored:
-            raise NotStoredError(f"{not_stored} increments were never sent and are not stored")
+            raise NotStoredError(f"{amount(not_stored, 'increment')} never sent and not stored")
         return settled
 
     def close(self, timeout: float | None = None) -> None:

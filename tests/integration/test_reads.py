@@ -14,7 +14,7 @@ from pipeline.cli import run
 from pipeline.reads import counts, spans
 from pipeline.reads.counts import CountAnswer, Mode, Question
 from pipeline.reads.explain import explain
-from pipeline.reads.reads import Reads
+from pipeline.reads.reads import FlushedShard, Reads
 from pipeline.reads.status import observe_clickhouse
 from pipeline.rules import CountingRules, FamilyRules
 from schemas.families import parse_families
@@ -102,6 +102,36 @@ def truth(site: Site, since_s: int = 0, until_s: int = NOW_S, region: str | None
         for cell, (p, n) in site.truth.cells.items()
         if since_s <= cell.window_s < until_s and region in {None, cell.region}
     )
+
+
+def test_a_shard_is_as_far_as_its_rows_together_whether_merged_or_not(site: Site) -> None:
+    client, at = site.client, "2026-03-20 12:00:0"
+    client.command("TRUNCATE TABLE tally.positions")
+    client.command("SYSTEM STOP MERGES tally.positions")
+    try:
+        for row in (
+            f"(1, 'main', 0, 7, '{at}1', '{at}1', 3, '{at}1', 2)",
+            f"(1, 'main', 0, 9, '{at}2', '{at}2', 3, '{at}1', 2)",
+            f"(1, 'main', 0, 8, '{at}1', '{at}1', 5, '{at}3', 1)",
+            f"(1, 'main~1', 0, 2, '{at}0', '{at}4', 1, '{at}2', 1)",
+            f"(1, 'main', 1, 4, '{at}0', '{at}0', 4, '{at}0', 1)",
+            f"(2, 'main', 1, 99, '{at}9', '{at}9', 99, '{at}9', 9)",
+        ):
+            client.command(
+                "INSERT INTO tally.positions (build, replica, shard, flushed_through, log_time, "
+                f"flushed_at, checkpoint_through, checkpointed_at, rules_version) VALUES {row}"
+            )
+        apart = reads_of(site).positions()
+    finally:
+        client.command("SYSTEM START MERGES tally.positions")
+    noon_ms = seconds(date(2026, 3, 20), 12) * 1000
+    after = noon_ms + 4000, 1, noon_ms + 3000, noon_ms + 2000, 2, "main~1"
+    assert apart == [
+        FlushedShard(0, 2, *after),
+        FlushedShard(1, 4, noon_ms, 4, noon_ms, noon_ms, 1, "main"),
+    ]
+    client.command("OPTIMIZE TABLE tally.positions FINAL")
+    assert reads_of(site).positions() == apart
 
 
 def test_totals_and_windows_are_right_after_old_minutes_and_hours_were_dropped(

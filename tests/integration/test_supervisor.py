@@ -8,14 +8,17 @@ import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import OperatorError
+from pipeline.local import yielding as as_yielding
 from pipeline.local.parts import News, Output, Pace, Part
 from pipeline.local.supervisor import Supervisor
+from pipeline.local.up import NICENESS, yielding
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive, waits
 
 QUICK = Pace(
@@ -252,3 +255,33 @@ def test_a_part_whose_supervisor_died_before_it_was_tied_to_it_does_not_start() 
     argv = [sys.executable, "-m", "pipeline.local.tied", nobody, sys.executable, "-c", "print(1)"]
     result = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (result.returncode, result.stdout) == (1, b"")
+
+
+async def test_a_part_that_yields_does_so_to_the_other_parts(tmp_path: Path) -> None:
+    """Each part is a session, and Linux shares processors among sessions before anything else."""
+    plain = noting_part("log", tmp_path / "notes")
+    parts = [plain, *(yielding(replace(plain, name=name)) for name in ("clickhouse", "worker"))]
+    async with supervised([parts], tmp_path) as run:
+        pids = run.supervisor.pids
+        own = {name: os.getpriority(os.PRIO_PROCESS, pid) for name, pid in pids.items()}
+        groups = {name: niceness_of_group(pid) for name, pid in pids.items()}
+    assert own["clickhouse"] == own["worker"] == min(own["log"] + NICENESS, 19)
+    if groups["log"] is not None:
+        assert (groups["log"], groups["clickhouse"], groups["worker"]) == (0, NICENESS, NICENESS)
+
+
+def test_one_that_yields_in_a_session_of_others_leaves_that_alone() -> None:
+    code = "from pathlib import Path; print(Path('/proc/self/autogroup').read_text())"
+    argv = [sys.executable, *("-I", "-S"), as_yielding.__file__, "7", sys.executable, "-c", code]
+    before = niceness_of_group(os.getpid())
+    if before is None:
+        pytest.skip("this system has no groups by session")
+    told = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=True, text=True)
+    assert told.stdout.split()[-1] == str(before)
+
+
+def niceness_of_group(pid: int) -> int | None:
+    """None where the system makes no groups of sessions."""
+    path = Path(f"/proc/{pid}/autogroup")
+    words = path.read_text().split() if path.exists() else []
+    return int(words[-1]) if words else None

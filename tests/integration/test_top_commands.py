@@ -98,7 +98,7 @@ def test_a_family_nobody_counted_is_one_line_that_names_those_there_are(
         out, err = commands.run(*arguments, code=1)
         assert out == ""
         assert err == "tally: nothing of a family 'tga' was ever counted; there are tag\n"
-    assert "write family:key" in commands.run("rank", "tag", code=1)[1]
+    assert "write family:key" in commands.run("rank", "tag", code=2)[1]
 
 
 def test_watching_survives_an_outage_and_ends_with_ctrl_c(

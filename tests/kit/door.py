@@ -2,20 +2,23 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kit.processes import Process
 
 START_TIMEOUT_S = 120
+PROGRAM = (sys.executable, "-m", "pipeline.embedded.clickhouse")
 
 
 class Door:
     """Its data lives in `folder`; the port is chosen at the first start and kept."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, program: Sequence[str] = PROGRAM) -> None:
         """Nothing is started yet; never blocks."""
         self._folder = folder
         self._port = port
+        self._program = program
         self._process: Process | None = None
 
     @property
@@ -30,7 +33,7 @@ class Door:
 
     def start(self) -> None:
         """Block until it answers; raise ProcessFailedError if it does not."""
-        command = [sys.executable, "-m", "pipeline.embedded.clickhouse", "--host", "127.0.0.1"]
+        command = [*self._program, "--host", "127.0.0.1"]
         command += ["--port", str(self._port), "--data", str(self._folder / "clickhouse")]
         self._process = Process(command, output_path=self._folder / "clickhouse.txt")
         try:

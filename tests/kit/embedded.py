@@ -1,6 +1,7 @@
 """The embedded log as a Broker for tests, in a process of its own."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kit.processes import Process
@@ -19,12 +20,20 @@ class EmbeddedLog:
 
     name = "embedded"
 
-    def __init__(self, folder: Path, *, fsync: str = "second", port: int = 0) -> None:
-        """Nothing is started yet; never blocks."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        fsync: str = "second",
+        port: int = 0,
+        program: Sequence[str] = (sys.executable, "-c", AS_INSTALLED),
+    ) -> None:
+        """Nothing is started yet; never blocks. `program` is the log, with its own clock, say."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._fsync = fsync
         self._port = port
+        self._program = program
         self._process: Process | None = None
 
     @property
@@ -55,7 +64,7 @@ class EmbeddedLog:
 
     def start(self, *, fault: str | None = None) -> None:
         """As Broker.start; `fault` names a point, as in TALLY_LOG_FAULT, where it shall die."""
-        command: list[str | Path] = [sys.executable, "-c", AS_INSTALLED, "--data", self.data]
+        command: list[str | Path] = [*self._program, "--data", self.data]
         command += ["--host", "127.0.0.1", "--port", str(self._port), "--fsync", self._fsync]
         self._process = Process(
             command,

@@ -50,14 +50,24 @@ class RealKafka:
 
     name = "kafka"
 
-    def __init__(self, folder: Path, guarded: Guarded | None = None) -> None:
-        """Write the settings and lay out the storage; blocks longer the first time ever."""
+    def __init__(
+        self,
+        folder: Path,
+        guarded: Guarded | None = None,
+        *,
+        port: int | None = None,
+        advertised_port: int | None = None,
+    ) -> None:
+        """Write the settings and lay out the storage; blocks longer the first time ever.
+
+        `advertised_port` is where clients are told to come, if something stands before it.
+        """
         self._folder = folder
-        self._port = free_port()
+        self._port = port or free_port()
         self._process: Process | None = None
         self._archive = ready_dir() / ARCHIVE
-        write_settings(folder, self._port, free_port(), guarded)
-        shutil.copytree(data_path(ready_dir()), data_path(folder))
+        write_settings(folder, self._port, free_port(), guarded, advertised_port=advertised_port)
+        shutil.copytree(data_path(ready_dir()), data_path(folder), dirs_exist_ok=True)
 
     @property
     def bootstrap(self) -> str:

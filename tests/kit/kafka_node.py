@@ -73,17 +73,25 @@ class Guarded:
 
 
 def write_settings(
-    folder: Path, port: int, controller_port: int, guarded: Guarded | None = None
+    folder: Path,
+    port: int,
+    controller_port: int,
+    guarded: Guarded | None = None,
+    *,
+    advertised_port: int | None = None,
 ) -> None:
-    """Write all that a node in this folder reads at its start."""
+    """Write all that a node in this folder reads at its start.
+
+    `advertised_port` is where clients are told to come, if something stands before it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     guarded = guarded or Guarded()
     ports = {"PLAINTEXT": port, **guarded.ports}
-    listeners = ",".join(f"{name}://{HOST}:{number}" for name, number in ports.items())
+    listeners = _listed(ports)
     controller = f"{HOST}:{controller_port}"
     settings = SETTINGS | {
         "listeners": f"{listeners},CONTROLLER://{controller}",
-        "advertised.listeners": listeners,
+        "advertised.listeners": _listed({**ports, "PLAINTEXT": advertised_port or port}),
         "controller.quorum.voters": f"1@{controller}",
         "log.dirs": str(data_path(folder)),
         **guarded.settings,
@@ -91,6 +99,10 @@ def write_settings(
     lines = [f"{key}={value}\n" for key, value in settings.items()]
     settings_path(folder).write_text("".join(lines))
     (folder / "log4j2.properties").write_text(LOGGING)
+
+
+def _listed(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{number}" for name, number in ports.items())
 
 
 def java(folder: Path, main_class: str, *options: str) -> list[str | Path]:

@@ -5,16 +5,34 @@ It is the log itself, in a thread of this process, since a clock cannot be passe
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+
+import pyarrow.compute as pc
 
 from pipeline.clock import SystemClock
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.running import running
+from pipeline.local.past import PARTITIONS, write_past
+from pipeline.producer import Producer
+from pipeline.synthetic import SyntheticStream
+from schemas.addresses import KafkaAddress
+from tests.kit.tally import RunningTally, tally_up
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 20
+CATCH_UP_S = 120
+CAUGHT_UP = (
+    "SELECT countIf(log_time >= {0}) FROM "
+    "(SELECT shard, max(toUnixTimestamp(log_time)) AS log_time FROM tally.positions GROUP BY shard)"
+)
+"""How many shards are past a moment: heartbeats come after what was in the log."""
+
+RATE = 500
+"""Of a demo's past: enough to trend, and quickly counted."""
 
 
 class LateClock(SystemClock):
@@ -74,3 +92,41 @@ class PastLog:
             if not self._port.done():
                 self._port.set_exception(error)
             raise
+
+
+@contextmanager
+def tally_with_past(folder: Path) -> Iterator[RunningTally]:
+    """`tally up` on a log that has the past of a new demo, so that hashtags trend.
+
+    The past is counted when this returns: what is produced then does not wait behind it.
+    """
+    clock = SystemClock()
+    asyncio.run(write_past(folder / "data" / "log", clock, RATE))
+    written_s = clock.now_ms() // 1000
+    with tally_up(folder) as tally:
+        tally.wait_for(CAUGHT_UP.format(written_s), [(PARTITIONS,)], timeout_s=CATCH_UP_S)
+        yield tally
+
+
+@contextmanager
+def hashtags_go_on(tally: RunningTally) -> Iterator[None]:
+    """The stream of that past, on and on: in every minute something trends, however slow we are."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        clock = SystemClock()
+        stream = SyntheticStream(seed=1)
+        with Producer(KafkaAddress(tally.kafka)) as producer:
+            while not ended.wait(1):
+                events = stream.events(clock.now_ms(), RATE)
+                hashtags = pc.starts_with(events["counter"], "hashtag:")
+                producer.increment_many(events.filter(hashtags))
+
+    thread = threading.Thread(target=go_on, name="hashtags")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(STOP_TIMEOUT_S)
+        assert not thread.is_alive()

@@ -8,9 +8,22 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 INTEGRATION = PurePosixPath("tests/integration")
+CHAOS = PurePosixPath("tests/chaos")
+APART = frozenset(
+    {
+        *("builds", "planning"),
+        *("producer/test_client", "producer/test_restarts", "producer/test_viral"),
+        *("reconcile/test_worker", "web/test_apart"),
+    }
+)
+"""Folders whose files, and files in other folders, that use no server of their folder."""
+
 LONGEST = (
-    *("builds", "worker", "worker-kafka", "web", "producer", "planning-kafka", "log-kafka", "log"),
-    *("planning", "rollup", "trends"),
+    "chaos-test_chaos",
+    *("builds/test_replay", "worker", "web", "producer", "worker-kafka", "builds/test_rules"),
+    *("builds/test_kills", "log-kafka", "log", "complete", "complete-kafka", "dashboard"),
+    *("producer/test_viral", "builds/test_compare", "test_up", "rollup", "reconcile", "trends"),
+    *("exchange", "planning/test_worker_plan", "planning/test_following-kafka", "strict", "once"),
 )
 """These begin, so that in the end no process is left alone with one of them."""
 
@@ -18,15 +31,18 @@ LONGEST = (
 def group_of(nodeid: str) -> str:
     """Tests of one group run in one process, one after the other.
 
-    A folder of integration tests has servers for all of its files, and so has a file beside the
-    folders; those on a real Kafka have others than those on the embedded log. Other tests share
-    nothing.
+    A folder of integration tests has servers for all of its files, unless its files or some of them
+    are APART, and so has a file beside the folders; those on a real Kafka have others than those on
+    the embedded log. Chaos has servers of each file's own. Other tests share nothing.
     """
     path = PurePosixPath(nodeid.partition("::")[0])
+    if CHAOS in path.parents:
+        return f"chaos-{path.stem}"
     if INTEGRATION not in path.parents:
         return nodeid
-    is_beside = path.parent == INTEGRATION
-    name = path.stem if is_beside else path.relative_to(INTEGRATION).parts[0]
+    file = path.relative_to(INTEGRATION).with_suffix("")
+    is_apart = len(file.parts) == 1 or not APART.isdisjoint({str(file), file.parts[0]})
+    name = str(file) if is_apart else file.parts[0]
     return f"{name}-kafka" if "[kafka" in nodeid else name
 
 

@@ -1,6 +1,6 @@
 """A web process for tests, on a port of its own, and a client of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -15,10 +15,13 @@ ANSWER_TIMEOUT_S = 40.0
 class Web:
     """One `tally serve`, which may be killed and started again. It is killed on the way out."""
 
-    def __init__(self, env: Mapping[str, str], output_path: Path) -> None:
+    def __init__(
+        self, env: Mapping[str, str], output_path: Path, program: Sequence[str] = TALLY
+    ) -> None:
         """Nothing is started yet; never blocks."""
         self._env = {**env, "TALLY_WEB": f"127.0.0.1:{free_port()}"}
         self._output_path = output_path
+        self._program = program
         self._process: Process | None = None
         self.url = f"http://{self._env['TALLY_WEB']}"
         self.client = httpx.Client(base_url=self.url, timeout=ANSWER_TIMEOUT_S)
@@ -31,7 +34,9 @@ class Web:
 
     def start(self) -> None:
         """Block until it listens. Raises ProcessFailedError if it does not."""
-        self._process = Process([*TALLY, "serve"], output_path=self._output_path, env={**self._env})
+        self._process = Process(
+            [*self._program, "serve"], output_path=self._output_path, env={**self._env}
+        )
         self._process.wait_for_line(r"^web ready: ", timeout_s=START_TIMEOUT_S)
 
     def kill(self) -> None:

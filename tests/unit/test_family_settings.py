@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from pipeline.cells import SLOT_MS, CellKey
+from pipeline.cells import CellKey
 from pipeline.rules import counting_rules
 from pipeline.shard import Fetched, Row, Shard
+from pipeline.slots import SLOT_MS
 from schemas.families import parse_families
 
 T0 = 1_760_000_000_000 - 1_760_000_000_000 % SLOT_MS

@@ -8,7 +8,7 @@ import pytest
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.writes.halving import ROWS_REFUSED_MAX, BlockRefusedError, Halving
 
-CONSTRAINT, TOO_MANY_PARTS, MEMORY = 469, 252, 241
+CONSTRAINT, TOO_MANY_PARTS, MEMORY, SAME_QUERY_RUNS = 469, 252, 241, 216
 
 
 class Table:
@@ -101,12 +101,13 @@ async def test_a_row_that_is_taken_at_the_second_attempt_is_not_blamed() -> None
     assert table.stored == set(range(16))
 
 
-async def test_a_code_that_is_never_about_rows_ends_the_search_at_once() -> None:
+@pytest.mark.parametrize("code", [TOO_MANY_PARTS, SAME_QUERY_RUNS])
+async def test_a_code_that_is_never_about_rows_ends_the_search_at_once(code: int) -> None:
     table = Table(poison(3))
-    table.refuses = lambda values: TOO_MANY_PARTS if table.inserts > 1 else poison(3)(values)
+    table.refuses = lambda values: code if table.inserts > 1 else poison(3)(values)
     with pytest.raises(BlockRefusedError) as refusal:
         await table.write(100)
-    assert (refusal.value.code, table.inserts) == (TOO_MANY_PARTS, 2)
+    assert (refusal.value.code, table.inserts) == (code, 2)
 
 
 async def test_too_little_memory_makes_smaller_blocks_and_blames_no_row() -> None:

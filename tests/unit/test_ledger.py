@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cells import CELL_MAX, SLOT_MS
+from pipeline.cells import CELL_MAX
 from pipeline.ledger import Entry, Ledger, slot_runs
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Fetched, Row, Shard
+from pipeline.slots import SLOT_MS
 from pipeline.writes.ledger_rows import ledger_rows
 from tests.kit.cells import cell_values
 from tests.simulation.worker import columns_of

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from pipeline.changelog import PositionValue, _encode, position_key, refused_keys
@@ -112,3 +113,24 @@ def test_when_the_memory_is_full_older_letters_are_too_old(monkeypatch: pytest.M
 def test_a_changelog_of_another_format_is_refused() -> None:
     with pytest.raises(OperatorError, match="format 1"):
         read([(_encode((1, "cell")), b"")])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"hello", b""),
+        (b"", b""),
+        (msgspec.msgpack.encode(5), b""),
+        (msgspec.msgpack.encode([2, "position", "x", 1]), b""),
+        (msgspec.msgpack.encode([2, "position", 5]), b"\xc1"),
+        (msgspec.msgpack.encode([2, "refused", 0, 1]), b""),
+    ],
+)
+def test_a_record_that_tally_never_writes_is_told_to_the_operator(key: bytes, value: bytes) -> None:
+    def remember() -> None:
+        places = ChangelogPlaces()
+        places.add(key, value)
+        places.remembered(0, 10)
+
+    with pytest.raises(OperatorError, match="never writes"):
+        remember()

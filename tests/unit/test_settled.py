@@ -4,7 +4,17 @@ from datetime import date
 
 import pytest
 
-from pipeline.reads.settled import AGE_S, Border, Months, Owner, Settled, SettledMonth, months_of
+from pipeline.reads.settled import (
+    AGE_S,
+    AGING_S,
+    WANTED_S,
+    Border,
+    Months,
+    Owner,
+    Settled,
+    SettledMonth,
+    months_of,
+)
 from tests.kit.clocks import ManualClock
 
 BORDER = Border(1, date(2026, 3, 2))
@@ -54,6 +64,33 @@ def test_it_is_forgotten_after_a_while_counted_from_when_it_was_asked(clock: Man
     assert settled.known(BORDER, ["a"])
     clock.advance(0.1)
     assert settled.known(BORDER, ["a"]) == {}
+
+
+def test_what_is_wanted_and_will_be_too_old_soon_is_told_the_last_wanted_first(
+    clock: ManualClock,
+) -> None:
+    settled = Settled(clock)
+    keep(settled, clock, a=months(1), b=months(1), c=months(1))
+    assert settled.aging(BORDER, 10) == []
+    clock.advance(AGING_S + 0.1)
+    settled.known(BORDER, ["a"])
+    assert settled.aging(BORDER, 10) == ["a", "c", "b"]
+    assert settled.aging(BORDER, 2) == ["a", "c"]
+    assert settled.aging(Border(2, BORDER.day), 10) == []
+    keep(settled, clock, c=months(1))
+    assert settled.aging(BORDER, 10) == ["a", "b"]
+
+
+def test_what_nobody_wants_any_more_is_not_kept_young(clock: ManualClock) -> None:
+    settled = Settled(clock)
+    keep(settled, clock, a=months(1), b=months(1))
+    clock.advance(AGE_S + 0.1)
+    assert settled.known(BORDER, ["a"]) == {}, "wanted, though it is too old"
+    clock.advance(WANTED_S - AGE_S)
+    assert settled.aging(BORDER, 10) == ["a"]
+    keep(settled, clock, a=months(1))
+    clock.advance(WANTED_S)
+    assert settled.aging(BORDER, 10) == [], "that it was read again is not that it was wanted"
 
 
 def test_what_was_asked_for_longest_ago_gives_way(clock: ManualClock) -> None:

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.cells import SLOT_MS, CellKey
+from pipeline.cells import CellKey
 from pipeline.changelog import checkpoint_records
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.shard import Fetched, Row, Shard
+from pipeline.slots import SLOT_MS
 from tests.kit.cells import cell_values
 
 T0 = 1_760_000_000_000 - 1_760_000_000_000 % SLOT_MS

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.reads import cell_sql
 from pipeline.reads.reads import Reads
 from pipeline.reads.spans import FOREVER_MS, LIFE, Piece, Plan, Span, plan, sure_since
 from pipeline.reads.sums import ATTEMPTS_MAX, read_sums
@@ -46,6 +47,17 @@ def test_minutes_and_hours_are_read_only_at_the_edges_that_cut_a_day_or_an_hour(
     )
     whole = Span(TODAY - 30 * DAY, TODAY - 9 * DAY)
     assert plan(whole, "1d", SURE).pieces == (Piece("1d", whole),)
+
+
+def test_windows_of_one_grain_are_read_together() -> None:
+    """Each view more would be as long to plan as all that it is made of."""
+    cut = Span(TODAY - 400 * DAY + 5 * HOUR + 7 * MINUTE, TODAY - 30 * DAY + 9 * MINUTE)
+    for asked in (plan(None, "1m", SURE), plan(None, "1d", SURE), plan(cut, None, SURE)):
+        assert len({piece.grain for piece in asked.pieces}) < len(asked.pieces)
+        query = cell_sql.cells(asked.pieces)
+        for piece in asked.pieces:
+            assert query.count(f"FROM tally.merged_{piece.grain} ") == 1
+            assert piece.grain == "life" or cell_sql.within(piece.span) in query
 
 
 def test_what_is_sure_goes_by_the_later_of_this_clock_and_the_log() -> None:
@@ -147,6 +159,7 @@ class Uneven(Reads):
         self,
         query: str,  # noqa: ARG002 - as in Reads
         parameters: Mapping[str, Any] | None = None,  # noqa: ARG002 - as in Reads
+        settings: Mapping[str, Any] | None = None,  # noqa: ARG002 - as in Reads
     ) -> Sequence[Sequence[Any]]:
         return self.answers.pop(0)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pipeline.synthetic import REGIONS, SyntheticStream
+from pipeline.synthetic import REGIONS, SyntheticStream, day_level
 
 AT = 1_760_000_040_000
 
@@ -36,3 +36,27 @@ def test_a_hashtag_nobody_used_bursts_every_two_minutes() -> None:
     ]
     assert shares[0] == 0
     assert 0.07 < shares[1] < 0.13
+
+
+HOUR_MS = 3_600_000
+MIDNIGHT = 1_760_054_400_000
+
+
+def test_a_day_has_a_busy_and_a_quiet_end_around_its_mean() -> None:
+    levels = [day_level(MIDNIGHT + hour * HOUR_MS) for hour in range(24)]
+    assert abs(sum(levels) / 24 - 1) < 0.001
+    assert max(levels) > 1.1
+    assert min(levels) < 0.9
+    assert day_level(MIDNIGHT) == day_level(MIDNIGHT + 24 * HOUR_MS)
+
+
+def test_regions_are_busiest_in_their_own_evening() -> None:
+    stream = SyntheticStream(1)
+
+    def share(region: str, hour: int) -> float:
+        events = stream.events(MIDNIGHT + hour * HOUR_MS, 20_000)
+        regions: list[str] = events["region"].to_pylist()
+        return regions.count(region) / len(regions)
+
+    assert share("asia", 12) > 1.5 * share("asia", 0)
+    assert share("us", 1) > 1.5 * share("us", 13)

@@ -25,8 +25,8 @@ SETTINGS = {
     "TALLY_FLUSH_INTERVAL_S": "0.2",
     "TALLY_CHECKPOINT_INTERVAL_S": "0.5",
     "TALLY_HEARTBEAT_INTERVAL_S": "0.5",
-    "TALLY_ROLLUP_INTERVAL_S": "0.5",
-    "TALLY_TRENDS_INTERVAL_S": "0.5",
+    "TALLY_ROLLUP_INTERVAL_S": "2",
+    "TALLY_TRENDS_INTERVAL_S": "2",
     "TALLY_CACHE_AGE_S": "0.2",
 }
 RULES = """
@@ -58,14 +58,14 @@ def used(hashtag: str, times: int) -> list[Mapping[str, object]]:
     ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     required(why_no_chromium())
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tally(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTally]:
     """With counts of likes; without a browser nothing is started."""
     folder = tmp_path_factory.mktemp("dashboard")
@@ -102,7 +102,7 @@ def tally(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         log.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def web(tally: RunningTally, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tally.env, tmp_path_factory.mktemp("web") / "web.txt") as served:
         yield served

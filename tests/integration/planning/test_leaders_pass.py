@@ -18,7 +18,10 @@ from schemas.addresses import KafkaAddress
 from schemas.settings import Settings
 from tests.kit.brokers import Broker
 from tests.kit.clocks import ManualClock
+from tests.kit.kafka import BROKERS_OF_LONG_FORMS
 from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.parametrize("broker", BROKERS_OF_LONG_FORMS, indirect=True)
 
 PARTITIONS = 8
 MINUTE_MS = 60_000
@@ -32,15 +35,18 @@ class Site:
         self.kafka = broker.bootstrap
         self.time = ManualClock(SystemClock().now_ms() // 1000)
         self.leader = self.new_leader()
+        # Kept, and without ids of its own: to get one takes librdkafka half a second.
+        self._producer = Producer(
+            {"bootstrap.servers": self.kafka, "reconnect.backoff.max.ms": 200, "log_level": 0}
+        )
 
     def new_leader(self) -> ShardPlanning:
         return ShardPlanning(Settings(kafka=KafkaAddress(self.kafka), config=None), self.time)
 
     def report(self, rates: dict[str, int]) -> None:
         report = LoadReport("one", 0, 1000, list(rates.items()), sum(rates.values()))
-        write_records(
-            KafkaAddress(self.kafka), [LogRecord(topics.LOAD, 0, encode(report))], SystemClock()
-        )
+        self._producer.produce(topics.LOAD, encode(report), partition=0)
+        assert self._producer.flush(20) == 0
 
     def until(
         self,

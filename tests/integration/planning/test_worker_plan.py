@@ -12,6 +12,7 @@ from pipeline.sharding import counter_partition
 from schemas.addresses import KafkaAddress
 from tests.integration.planning.reporters import Reporter
 from tests.kit.brokers import Broker
+from tests.kit.kafka import BROKERS_OF_LONG_FORMS
 from tests.kit.processes import wait_until
 from tests.kit.tally import RunningTally, start_worker, tally_on
 
@@ -23,9 +24,10 @@ SETTINGS = {
     "TALLY_SHARD_COOL_S": "5",
 }
 
-
-# With the start of all servers.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.parametrize("broker", BROKERS_OF_LONG_FORMS, indirect=True),
+    pytest.mark.timeout(300),  # with the start of all servers
+]
 
 
 @pytest.fixture

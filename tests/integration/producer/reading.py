@@ -46,7 +46,7 @@ def rows(kafka: str, family: str) -> Iterator[Row]:
                 assert message.error() is None, message.error()
                 offset = message.offset() or 0
                 for event in _events(message.value()):
-                    if event["counter"].startswith(f"{family}:"):
+                    if str(event.get("counter", "")).startswith(f"{family}:"):
                         yield Row(partition, offset, event)
     finally:
         consumer.close()

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -217,7 +218,9 @@ def test_a_lost_kafka_ends_it_with_a_line_that_says_how_to_go_on(
         broker.kill()
     kept = progress_of(file)
     assert said.count("\n") == 1
-    unknown, first, end = (int(word) for word in said.split() if word.isdigit())
+    found = re.search(r"([\d,]+) lines between bytes (\d+) and (\d+)", said)
+    assert found, said
+    unknown, first, end = (int(number.replace(",", "")) for number in found.groups())
     assert unknown > 0
     assert 0 <= first < end <= file.stat().st_size
     if once:

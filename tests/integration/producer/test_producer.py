@@ -154,7 +154,7 @@ def test_without_anybody_to_tell_flush_and_leaving_raise(log: Broker) -> None:
     producer.increment("raised:warm", at=AT_MS).places(PATIENCE_S)
     log.kill()
     producer.increment("raised:a", at=AT_MS)
-    with pytest.raises(UnknownDeliveryError, match="1 increments were not confirmed"):
+    with pytest.raises(UnknownDeliveryError, match="1 increment was not confirmed"):
         producer.flush(PATIENCE_S)
     assert producer.flush(PATIENCE_S)  # told once
     producer.increment("raised:b", at=AT_MS)
@@ -208,7 +208,7 @@ def test_a_full_producer_raises_and_loses_nothing(
     producer = stuck(when_full="raise")
     for number in range(100):
         producer.increment("full:a", member=f"m{number}", at=AT_MS)
-    with pytest.raises(BufferFullError, match="100 increments wait"):
+    with pytest.raises(BufferFullError, match="100 increments waiting"):
         producer.increment("full:a")
     with pytest.raises(BufferFullError):
         producer.increment_many({"counter": ["full:a"]})

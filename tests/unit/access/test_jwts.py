@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from pipeline.access.access import Access
 from pipeline.access.errors import BadTokenError, TooFastError
 from pipeline.access.jwt_key import parse_jwt_key
-from pipeline.access.jwts import JWT_CHARS_MAX, REMEMBERED_MAX, Jwts
+from pipeline.access.jwts import JWT_CHARS_MAX, REMEMBERED_MAX, Jwts, _moment_s
 from pipeline.access.tokens import digest_of, hash_text, new_token
 from pipeline.errors import OperatorError
 from schemas.settings import Settings
@@ -227,3 +227,9 @@ def test_access_tells_jwts_from_tokens_by_their_form(tmp_path: Path, clock: Manu
 def test_keys_are_in_no_repr() -> None:
     assert SECRET.decode() not in repr(parse_jwt_key(SECRET))
     assert "xxxx" not in repr(parse_jwt_key(b"x" * 32))
+
+
+@pytest.mark.parametrize("moment", [10**400, -(10**400), 1e300])
+def test_a_moment_too_large_for_a_number_is_none(moment: float) -> None:
+    with pytest.raises(BadTokenError, match="exp is no moment"):
+        _moment_s({"exp": moment}, "exp")

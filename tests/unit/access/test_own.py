@@ -12,7 +12,8 @@ from pipeline.access.errors import BadTokenError
 from pipeline.access.own import OWN_HASH, own_hash, own_known
 from pipeline.access.tokens import Known, new_token
 from pipeline.errors import OperatorError
-from pipeline.local.demo import Scene
+from pipeline.local.demo_reads import Seen
+from pipeline.local.demo_scene import Scene
 from pipeline.local.up import Addresses, next_steps, stages, write_addresses
 from schemas.addresses import ClickHouseAddress, with_user, without_secrets
 from schemas.settings import Settings
@@ -65,7 +66,8 @@ def test_people_files_and_tracebacks_see_no_token(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["clickhouse"] == "http://127.0.0.1:2"
     steps = next_steps(tmp_path, GUARDED)
     assert "TALLY_CLICKHOUSE=http://default:TOKEN@127.0.0.1:2" in steps
-    scene = Scene(1, 1.0, None, [("likes:a", 1)], GUARDED.environment)
+    seen = Seen(None, {"likes": [("likes:a", 1)]}, [], [])
+    scene = Scene(0, 1, 1.0, seen, GUARDED.environment)
     console = Console(file=io.StringIO(), width=200, record=True)
     console.print(scene.render())
     shown = console.export_text()

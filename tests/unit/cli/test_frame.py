@@ -85,16 +85,22 @@ def test_debug_after_two_dashes_is_an_argument(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nothing"], ["act", "--colour"], ["act", "--number", "many"], ["act", "extra"]]
+    ("arguments", "own_help"),
+    [
+        (["nothing"], "tally --help"),
+        (["act", "--colour"], "tally act --help"),
+        (["act", "--number", "many"], "tally act --help"),
+        (["act", "extra"], "tally act --help"),
+    ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+def test_wrong_usage_is_one_line_that_names_the_help_of_its_command_and_exit_code_2(
+    arguments: list[str], own_help: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments, app_that(lambda: None)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("tally: ")
-    assert printed.err.endswith("(see tally --help)\n")
+    assert printed.err.endswith(f"(see {own_help})\n")
     assert printed.err.count("\n") == 1
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.ages import age
 from pipeline.cli.board import PLAIN, BoardRow, Signs
-from pipeline.cli.watch import Frame, age, frame_lines, signs_of, watch, with_seconds
+from pipeline.cli.watch import Frame, frame_lines, signs_of, watch, with_seconds
 from pipeline.errors import OperatorError, TryAgainError
 from tests.kit.clocks import ManualClock
 

@@ -17,6 +17,7 @@ from pipeline.metrics.page import with_tables
 ROOT = Path(__file__).parents[3]
 OPS = ROOT / "ops"
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
 ALERTS: dict[str, Any] = yaml.safe_load((OPS / "prometheus" / "alerts.yml").read_text())
 RULES: list[dict[str, Any]] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD: dict[str, Any] = json.loads((OPS / "grafana" / "dashboards" / "tally.json").read_text())
@@ -69,9 +70,22 @@ def test_an_alert_says_what_happened_and_what_to_do(rule: dict[str, Any]) -> Non
     assert all(text.strip() for text in told.values())
     assert rule["labels"]["severity"] in {"page", "ticket"}
     page, _, anchor = told["runbook"].partition("#")
-    assert page == "docs/metrics.md"
-    assert f"### {rule['alert']}\n" in PAGE
+    assert page == "docs/runbook.md"
     assert anchor == rule["alert"].lower()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_every_alert_has_an_entry_in_the_runbook(rule: dict[str, Any]) -> None:
+    _, found, rest = RUNBOOK.partition(f"### {rule['alert']}\n")
+    assert found, f"docs/runbook.md lacks ### {rule['alert']}"
+    entry = rest.partition("\n### ")[0]
+    assert entry.startswith(f"`{rule['labels']['severity']}` · ")
+    for part in ("- **Means:** ", "- **Look:** ", "- **Do:** "):
+        assert entry.count(part) == 1, f"{rule['alert']} should have one {part!r}"
+
+
+def test_the_runbook_has_no_entry_of_an_alert_that_is_gone() -> None:
+    assert re.findall(r"^### (\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in RULES]
 
 
 def test_what_must_be_noticed_has_an_alert() -> None:
