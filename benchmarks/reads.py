@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,12 +27,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from benchmarks._kit import WrongAnswerError, write_json
+from benchmarks._tally_run import cpu_s
 from pipeline.producer import Producer
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import tally_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tests.kit.tally import RunningTally
 
@@ -41,6 +43,10 @@ HOT = 100
 
 EVENTS = 100_000
 CONNECTIONS = 16
+SHARES_S = 10.0
+"""For how long the parts are watched while nobody reads: what is left of the processors is what
+readers can have."""
+
 WARM_UP_S = 3.0
 """Of a turn of each that is not counted: what a server is asked for the first time is slow."""
 
@@ -162,6 +168,13 @@ def fill(tally: RunningTally) -> None:
     wait_until(lambda: tally.rows(total) == [(EVENTS,)], "all is counted", timeout_s=60, poll_s=0.5)
 
 
+def shares(pids: Mapping[str, int]) -> dict[str, float]:
+    """What each process takes of one processor, now. Blocks for as long as they are watched."""
+    before = {name: cpu_s(pid) for name, pid in pids.items()}
+    time.sleep(SHARES_S)
+    return {name: (cpu_s(pid) - before[name]) / SHARES_S for name, pid in pids.items()}
+
+
 def print_table(found: list[Contestant]) -> None:
     print(f"\n  {'':<34}{'asked/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'greatest':>10}{'goal':>8}")
     for one in found:
@@ -191,7 +204,8 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         tally = stack.enter_context(tally_up(folder))
-        web = json.loads((folder / "data" / "addresses.json").read_text())["web"]
+        addresses = json.loads((folder / "data" / "addresses.json").read_text())
+        web, pids = addresses["web"], addresses["pids"]
         constant = stack.enter_context(
             Process([sys.executable, "-m", "benchmarks._constant"], output_path=folder / "c.txt")
         )
@@ -200,20 +214,26 @@ def main() -> None:
         fill(tally)
         found = contestants(tally, web, f"127.0.0.1:{port}", redis)
         if asked.load:
-            seconds = (asked.seconds + 3) * len(found) * asked.rounds + 60
+            seconds = (asked.seconds + 3) * len(found) * asked.rounds + SHARES_S + 60
             load = [sys.executable, "-m", "pipeline.cli", "load", "--family", "beside"]
             load += ["--rate", str(asked.load), "--seconds", str(round(seconds))]
-            stack.enter_context(Process(load, output_path=folder / "load.txt", env=tally.env))
+            loading = Process(load, output_path=folder / "load.txt", env=tally.env)
+            pids["load"] = stack.enter_context(loading).pid
         for one in found:
             one.take_turn(WARM_UP_S)
             one.rounds.clear()
+        unread = shares(pids)
         for number in range(asked.rounds):
             first = number % len(found)
             for one in [*found[first:], *found[:first]]:
                 one.take_turn(asked.seconds)
     print_table(found)
+    told = ", ".join(f"{name} {share:.0%}" for name, share in unread.items())
+    print(f"  of a processor, while nobody reads: {told}")
     print(f"  load average {os.getloadavg()[0]:.1f}, {asked.load:,.0f} increments a second beside")
-    write_json(asked.json, "reads", {"contestants": [asdict(one) for one in found]})
+    write_json(
+        asked.json, "reads", {"contestants": [asdict(one) for one in found], "shares": unread}
+    )
 
 
 if __name__ == "__main__":
