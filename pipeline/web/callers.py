@@ -9,8 +9,8 @@ from fastapi.security import HTTPBearer
 from starlette.requests import Request
 
 from pipeline.access.grant import ALL, Grant, Rights
+from pipeline.access.sites import check_site
 from pipeline.web.cookie import token_of_cookie
-from pipeline.web.sites import check_site
 
 EVERYBODY = Grant("everybody", Rights(admin=frozenset({ALL})))
 """Without tokens: only whoever reaches the loopback address can ask, and may do everything."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
+from pipeline.access.sites import is_loopback
 from pipeline.errors import OperatorError
 from pipeline.garbage import keep_what_is_loaded
 from pipeline.web.app import build_app
 from pipeline.web.services import Services
-from pipeline.web.sites import is_loopback
 from schemas.host_port import split_host_port
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ PROMISE = "every refusal has ClickHouse's number; the door stays up and holds bo
 GROWTH_BYTES_MAX = 1500 << 20
 _WAIT_S = 0.3
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
+_HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 _FORM = "multipart/form-data; boundary=b"
 
 
@@ -41,15 +42,15 @@ def seeds() -> list[bytes]:
         _request("POST", "/", b"", {"Content-Type": "multipart/form-data; boundary=" + "b" * 80}),
         _request("POST", "/?session_id=a&session_timeout=1", b"SET max_threads = 'x'"),
         _request("POST", "/?client_protocol_version=54454", b"SELECT 1 FORMAT Native"),
-        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:chunked\r\n\r\n7\r\nSELECT1\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\nSELECT 1",
+        _HEAD + b"Transfer-Encoding:chunked\r\n\r\n7\r\nSELECT1\r\n0\r\n\r\n",
+        _HEAD + b"Content-Length: 99999999999\r\n\r\nSELECT 1",
     ]
 
 
 def _request(
     method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
 ) -> bytes:
-    given = {"Host": "x", "Connection": "close", "Content-Length": str(len(body))}
+    given = {"Host": "localhost", "Connection": "close", "Content-Length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in {**given, **(headers or {})}.items()]
     return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode() + body
 

@@ -9,6 +9,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pipeline.embedded.clickhouse.errors import ClickHouseError
+from pipeline.embedded.clickhouse.lexer import tokens
 from pipeline.embedded.clickhouse.request import parse_request
 from pipeline.embedded.clickhouse.session_settings import assignments
 from pipeline.embedded.clickhouse.statement import parse
@@ -27,6 +28,8 @@ def seeds() -> list[bytes]:
         b"POST\n\n\n/* a /* b */ */ WITH 1 AS x --\nSELECT $a$text $a$, `q`, \"r\" INTO OUTFILE ''",
         b"POST\n\n\nKILL QUERY WHERE query_id = 'x' SYNC; ; ",
         b"POST\nclient_protocol_version=" + b"9" * 4400 + b"\n\nSELECT 1",
+        b"GET\nquery=SELECT+1&default_format=TSV;+SELECT+2\n\n",
+        b"POST\n\nX-ClickHouse-Format: CSV; DROP TABLE t\nSELECT 1",
         b"POST\n\n\nSELECT " + b"'\\" * 4000,
         b"POST\n\n\nSELECT " + b"$a$b" * 3000,
         b"POST\n\n\nINSERT INTO t VALUES ('\\" + b"('\\" * 3000,
@@ -45,5 +48,9 @@ def check(data: bytes) -> None:
         statement = parse(request.query + query, request.query_size_bytes_max)
         if statement.kind is Kind.SET:
             assignments(statement.sql)
+        elif statement.kind is Kind.READ:
+            # What the engine is asked is one statement still: nothing of the request ends it.
+            written = tokens(statement.into("/p", request.default_format))
+            assert not any(one.is_sign(b";") for one in written)
     except ClickHouseError as error:
         assert str(error)

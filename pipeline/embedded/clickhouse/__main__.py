@@ -14,6 +14,7 @@ from aiohttp import web
 
 from pipeline.access.access import Access
 from pipeline.access.own import own_known
+from pipeline.access.sites import is_loopback
 from pipeline.clock import SystemClock
 from pipeline.embedded.clickhouse.control import remove_control, write_control
 from pipeline.errors import OperatorError
@@ -40,6 +41,11 @@ def main() -> int:
     try:
         settings = load_settings(**{name: path for name, path in given.items() if path})
         access = Access.of(settings, SystemClock(), own_known(os.environ))
+        if access is None and not is_loopback(options.host):
+            raise OperatorError(
+                f"refusing to listen on {options.host}, which others can reach, without tokens: "
+                "give --tokens, or --host 127.0.0.1"
+            )
         # The engine has a lock of its own, but it complains on stderr in several lines, and only
         # after having loaded for a second.
         with (

@@ -1,11 +1,12 @@
-"""Who may come in, and as what. Without tokens everybody may, and do everything."""
+"""Who may come in, and as what. Without tokens everybody on this machine may, and do everything."""
 
 import math
 from collections.abc import Mapping
 
 from pipeline.access.access import Access
-from pipeline.access.errors import AccessError, TooFastError
+from pipeline.access.errors import AccessError, NotAllowedError, TooFastError
 from pipeline.access.grant import Grant
+from pipeline.access.sites import check_site
 from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.credentials import (
     DEFAULT_USER,
@@ -29,9 +30,11 @@ class Entrance:
     def is_reader(self, headers: Mapping[str, str], values: Mapping[str, str]) -> bool:
         """Whether who asks may only read. Raises ClickHouseError for who may not even do that.
 
-        SQL cannot be limited to families: a right to some of them is none here.
+        SQL cannot be limited to families: a right to some of them is none here. Without tokens, a
+        page of another site that makes its reader's browser ask is nobody.
         """
         if self._access is None:
+            _check_site(headers)
             return False
         credentials = read_credentials(headers, values)
         grant = _grant(self._access, credentials)
@@ -46,6 +49,13 @@ class Entrance:
             f"{grant.name}: Not enough privileges. SQL cannot be limited to families, so it needs "
             "the right to read or administer all of them ('*')",
         )
+
+
+def _check_site(headers: Mapping[str, str]) -> None:
+    try:
+        check_site(headers)
+    except NotAllowedError as error:
+        raise errors.refusal(errors.ACCESS_DENIED, str(error)) from None
 
 
 def _grant(access: Access, credentials: Credentials) -> Grant:

@@ -7,6 +7,8 @@ from aiohttp import BodyPartReader, web
 from aiohttp.http import HttpProcessingError
 
 from pipeline.embedded.clickhouse import errors
+from pipeline.embedded.clickhouse.formats import format_name
+from pipeline.embedded.clickhouse.patience import next_of
 
 TABLES_BYTES_MAX = 256 << 20
 
@@ -32,32 +34,37 @@ async def _content(part: BodyPartReader, room_bytes: int) -> bytes:
     """What a part holds, a piece at a time: it is refused before more than the room is read."""
     content = bytearray()
     while len(content) <= room_bytes:
-        piece = await part.read_chunk()
+        piece = await next_of(part.read_chunk())
         if not piece:
             return bytes(content)
         content += piece
-    raise errors.refusal(errors.QUERY_IS_TOO_LARGE, f"Form is larger than {TABLES_BYTES_MAX} bytes")
+    raise errors.refusal(errors.QUERY_IS_TOO_LARGE, "Form is larger than who sends it may send")
 
 
-async def read_form(http: web.Request) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Fields and files of a form; raises ClickHouseError above TABLES_BYTES_MAX, or for no form."""
+async def read_form(
+    http: web.Request, bytes_max: int = TABLES_BYTES_MAX
+) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Fields and files of a form; raises ClickHouseError above `bytes_max`, for no form, and when
+    its rest does not come.
+    """
     try:
-        return await _read_form(http)
+        return await _read_form(http, bytes_max)
     except _MALFORMED as error:
         raise errors.refusal(
             errors.BAD_ARGUMENTS, f"Cannot read the multipart form: {str(error)[:100]}"
         ) from None
 
 
-async def _read_form(http: web.Request) -> tuple[dict[str, str], dict[str, bytes]]:
+async def _read_form(http: web.Request, bytes_max: int) -> tuple[dict[str, str], dict[str, bytes]]:
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     size_bytes = 0
-    async for part in await http.multipart():
+    parts = await http.multipart()
+    while (part := await next_of(parts.next())) is not None:
         if not isinstance(part, BodyPartReader) or not part.name:
             continue
         size_bytes += len(part.name)
-        content = await _content(part, TABLES_BYTES_MAX - size_bytes)
+        content = await _content(part, bytes_max - size_bytes)
         size_bytes += len(content)
         if part.filename is None:
             fields[part.name] = content.decode("utf-8", "surrogateescape")
@@ -84,6 +91,6 @@ def external_tables(
                 errors.BAD_ARGUMENTS,
                 f"Neither structure nor types have been provided for external table {name}",
             )
-        fmt = values.pop(f"{name}_format", "") or "TabSeparated"
+        fmt = format_name(values.pop(f"{name}_format", "") or "TabSeparated")
         tables.append(ExternalTable(name, structure, fmt, data))
     return tuple(tables)

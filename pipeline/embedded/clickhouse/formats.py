@@ -1,7 +1,13 @@
-"""Content types of ClickHouse's formats, as its HTTP interface names them."""
+"""Names of ClickHouse's formats, and their content types as its HTTP interface names them."""
+
+import re
+
+from pipeline.embedded.clickhouse import errors
 
 DEFAULT_FORMAT = "TabSeparated"
 
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_SHOWN_CHARS = 40
 _NDJSON = "application/x-ndjson; charset=UTF-8"
 _BINARY = "application/octet-stream"
 
@@ -23,6 +29,17 @@ _BY_PREFIX = {
     "Avro": _BINARY,
     "MsgPack": _BINARY,
 }
+
+
+def format_name(text: str) -> str:
+    """A format that a request names apart from its statement, which becomes a part of that.
+
+    Raises ClickHouseError for what is no name: it could end the statement and begin another.
+    Whether there is such a format the engine knows.
+    """
+    if _NAME.fullmatch(text) is None:
+        raise errors.refusal(errors.UNKNOWN_FORMAT, f"Unknown format {text[:_SHOWN_CHARS]!r}")
+    return text
 
 
 def content_type(name: str) -> str:

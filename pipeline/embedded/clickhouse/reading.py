@@ -14,7 +14,7 @@ What cannot be lexed here as the engine does, it refuses: typographic quotes and
 engine takes for plain ones, and dollar quotes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.embedded.clickhouse import errors
@@ -68,6 +68,13 @@ _BEFORE_A_TABLE = (
 )
 
 
+_CLAUSES = (
+    *(b"SELECT", b"FROM", b"JOIN", b"PREWHERE", b"WHERE", b"GROUP", b"HAVING", b"WINDOW"),
+    *(b"QUALIFY", b"ORDER", b"LIMIT", b"OFFSET", b"UNION", b"EXCEPT", b"INTERSECT", b"WITH"),
+)
+"""Words that begin a clause, for what names tables and what does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The check, for an engine with these table functions."""
@@ -90,8 +97,13 @@ class Reading:
         parts = list(tokens(statement.sql + b"\n" + statement.tail))
         if not parts or not (parts[0].is_word(*_HEADS) or parts[0].is_sign(b"(")):
             raise _readonly("Cannot execute query in readonly mode")
+        if _shows_settings(parts):
+            # There the word is no clause.
+            parts = [one for one in parts if one.depth or not one.is_word(b"SETTINGS")]
         for at, token in enumerate(parts):
             self._check_token(parts, at, token)
+        if any(map(_is_listed_file, parts, _clauses(parts))):
+            raise _readonly("Files are not for who may only read")
 
     def _check_token(self, parts: Sequence[Token], at: int, token: Token) -> None:
         before = parts[at - 1] if at else None
@@ -129,8 +141,33 @@ def _names_a_file(token: Token, before: Token | None) -> bool:
     return token.is_word(b"IDENTIFIER") and before.is_sign(b":")
 
 
+def _clauses(parts: Sequence[Token]) -> Iterator[tuple[Token | None, bytes]]:
+    """For each token: the one before it, and the clause of its own depth that it is in."""
+    clauses: list[bytes] = []
+    before = None
+    for token in parts:
+        del clauses[token.depth + 1 :]
+        clauses.extend([b""] * (token.depth + 1 - len(clauses)))
+        if token.is_word(*_CLAUSES):
+            clauses[-1] = token.text.upper()
+        yield before, clauses[-1]
+        before = token
+
+
+def _is_listed_file(token: Token, place: tuple[Token | None, bytes]) -> bool:
+    """Whether it is a text where another table is named: FROM a, '/path'."""
+    before, clause = place
+    is_next = before is not None and before.is_sign(b",")
+    return token.kind == "string" and is_next and clause in (b"FROM", b"JOIN")
+
+
+def _shows_settings(parts: Sequence[Token]) -> bool:
+    words = [one.text.upper() for one in parts[:3] if one.kind == "word"]
+    return words[:2] == [b"SHOW", b"SETTINGS"] or words == [b"SHOW", b"CHANGED", b"SETTINGS"]
+
+
 def _is_clause(before: Token | None, after: Token | None) -> bool:
-    if before is not None and (before.is_sign(b".") or before.is_word(b"SHOW", b"CHANGED")):
+    if before is not None and before.is_sign(b"."):
         return False
     return (
         after is not None and after.kind in {"word", "quoted"} and not after.is_word(*_AFTER_A_NAME)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.form import ExternalTable, external_tables
-from pipeline.embedded.clickhouse.formats import DEFAULT_FORMAT
+from pipeline.embedded.clickhouse.formats import DEFAULT_FORMAT, format_name
 
 MAX_QUERY_SIZE_BYTES = 262_144
 SESSION_TIMEOUT_S_DEFAULT = 60
@@ -115,9 +115,11 @@ def parse_request(
         query=values.get("query", "").encode("utf-8", "surrogateescape"),
         query_id=values.get("query_id", ""),
         database=values.get("database", "") or headers.get("X-ClickHouse-Database", ""),
-        default_format=values.get("default_format", "")
-        or headers.get("X-ClickHouse-Format", "")
-        or DEFAULT_FORMAT,
+        default_format=format_name(
+            values.get("default_format", "")
+            or headers.get("X-ClickHouse-Format", "")
+            or DEFAULT_FORMAT
+        ),
         settings=settings,
         parameters={n[6:]: v for n, v in values.items() if n.startswith("param_")},
         session=_session(values),

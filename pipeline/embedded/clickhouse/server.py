@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +17,17 @@ from pipeline.embedded.clickhouse import errors
 from pipeline.embedded.clickhouse.engine import Engine
 from pipeline.embedded.clickhouse.entrance import Entrance
 from pipeline.embedded.clickhouse.errors import ClickHouseError
-from pipeline.embedded.clickhouse.execution import Answer, Execution
-from pipeline.embedded.clickhouse.form import is_form, read_form
+from pipeline.embedded.clickhouse.execution import HEAD_BYTES_MAX, Answer, Execution
+from pipeline.embedded.clickhouse.form import TABLES_BYTES_MAX, is_form, read_form
 from pipeline.embedded.clickhouse.freezing_routes import Freezing
 from pipeline.embedded.clickhouse.measures import QueryMeasure
+from pipeline.embedded.clickhouse.patience import next_of
 from pipeline.embedded.clickhouse.reading import Reading
 from pipeline.embedded.clickhouse.reply import Reply, error_response
 from pipeline.embedded.clickhouse.request import Request, parse_request
 from pipeline.embedded.clickhouse.scope import lasting
 from pipeline.embedded.clickhouse.sessions import Session, Sessions
-from pipeline.embedded.clickhouse.spool import Spool
+from pipeline.embedded.clickhouse.spool import BODY_BYTES_MAX, Spool
 from pipeline.embedded.clickhouse.write_gate import WriteGate
 from pipeline.metrics.definitions import clickhouse as metric
 from pipeline.metrics.exposition import exposition
@@ -33,6 +35,9 @@ from pipeline.metrics.values import Metrics
 
 QUERIES_MAX = 32
 QUERIES_WAITING_MAX = 256
+READER_BYTES_MAX = HEAD_BYTES_MAX
+"""Of the body or form of who may only read, and so sends no data: any query is shorter."""
+
 KILL_EVERY_S = 0.1
 CHUNK_BYTES = 1 << 18
 
@@ -70,6 +75,7 @@ class Door:
         self._threads = ThreadPoolExecutor(QUERIES_MAX, "query")
         # Killing must not wait behind the queries to be killed.
         self._killer = ThreadPoolExecutor(1, "kill")
+        self._sending = 0
         self._running: dict[str, Execution | None] = {}
         self._asking: dict[asyncio.Task[Any], Execution] = {}
         self._finishing: set[asyncio.Task[None]] = set()
@@ -121,7 +127,9 @@ class Door:
         measure = QueryMeasure(self._metrics, self._clock)
         try:
             is_reader = self._entrance.is_reader(http.headers, http.query)
-            fields, files = await read_form(http) if is_form(http) else ({}, {})
+            with self._received():
+                most = READER_BYTES_MAX if is_reader else TABLES_BYTES_MAX
+                fields, files = await read_form(http, most) if is_form(http) else ({}, {})
             values = {**http.query, **fields, "query_id": query_id}
             request = parse_request(http.method, values.items(), http.headers, files)
             if is_reader:
@@ -154,9 +162,10 @@ class Door:
         reading: Reading | None,
         measure: QueryMeasure,
     ) -> web.StreamResponse:
-        spool = Spool(self._folder)
+        spool = Spool(self._folder, BODY_BYTES_MAX if reading is None else READER_BYTES_MAX)
         try:
-            await receive(http, spool)
+            with self._received():
+                await receive(http, spool)
             session = self._begin(request, is_reader=reading is not None)
         except BaseException:
             spool.close()
@@ -188,12 +197,25 @@ class Door:
             ending.add_done_callback(self._finishing.discard)
             await asyncio.shield(ending)
 
-    def _begin(self, request: Request, *, is_reader: bool) -> Session:
-        if len(self._running) >= QUERIES_MAX + QUERIES_WAITING_MAX:
+    @contextlib.contextmanager
+    def _received(self) -> Iterator[None]:
+        """While a query is still being sent, which takes a place as well as one that runs."""
+        self._expect_room()
+        self._sending += 1
+        try:
+            yield
+        finally:
+            self._sending -= 1
+
+    def _expect_room(self) -> None:
+        if len(self._running) + self._sending >= QUERIES_MAX + QUERIES_WAITING_MAX:
             raise errors.refusal(
                 errors.TOO_MANY_SIMULTANEOUS_QUERIES,
                 f"Too many simultaneous queries. Maximum: {QUERIES_MAX + QUERIES_WAITING_MAX}",
             )
+
+    def _begin(self, request: Request, *, is_reader: bool) -> Session:
+        self._expect_room()
         if request.query_id in self._running:
             raise errors.refusal(
                 errors.QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING,
@@ -246,10 +268,10 @@ def _seen(done: asyncio.Future[Answer]) -> None:
 
 
 async def receive(http: web.Request, spool: Spool) -> None:
-    """The whole body into the spool; raises when the client leaves before its end."""
+    """The whole body into the spool; raises when the client leaves or is silent before its end."""
     if is_form(http):
         return
-    async for chunk in http.content.iter_chunked(CHUNK_BYTES):
+    while chunk := await next_of(http.content.read(CHUNK_BYTES)):
         if spool.in_memory:
             spool.write(chunk)
         else:

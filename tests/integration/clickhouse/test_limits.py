@@ -1,24 +1,57 @@
 """The bound on queries of the ClickHouse door, reached."""
 
+import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from pipeline.embedded.clickhouse.server import QUERIES_MAX, QUERIES_WAITING_MAX
-from tests.integration.clickhouse.process import ClickHouse, Reply
+from tests.integration.clickhouse.process import ClickHouse
+from tests.kit.waiting import eventually
 
 MORE = 12
+HEAD = "Host: localhost\r\nContent-Length: 9\r\n\r\n"
+ENDLESS = (
+    "GET /?max_block_size=1&query=SELECT+sleepEachRow(0.1)+FROM+numbers(100000) HTTP/1.1\r\n"
+    "Host: localhost\r\n\r\n"
+)
+
+
+def running(door: ClickHouse) -> int:
+    told = door.ask("", "GET", "/metrics").text
+    found = re.search(r"^tally_clickhouse_queries_running (\d+)", told, re.MULTILINE)
+    assert found is not None, told
+    return int(found.group(1))
+
+
+def code(reply_headers: dict[str, str]) -> str | None:
+    return reply_headers.get("X-ClickHouse-Exception-Code")
 
 
 def test_of_too_many_queries_the_last_are_refused_and_the_others_answered(
     door: ClickHouse,
 ) -> None:
-    many = QUERIES_MAX + QUERIES_WAITING_MAX + MORE
-
-    def ask(_: int) -> Reply:
-        return door.ask("SELECT sleepEachRow(1.5)")
-
-    with ThreadPoolExecutor(many) as threads:
-        replies = list(threads.map(ask, range(many)))
-    codes = [reply.headers.get("X-ClickHouse-Exception-Code") for reply in replies]
-    assert set(codes) <= {None, "202"}
-    assert 0 < codes.count("202") <= 3 * MORE
+    with ExitStack() as held, ThreadPoolExecutor(QUERIES_WAITING_MAX + MORE) as threads:
+        for _ in range(QUERIES_MAX):
+            wire = socket.create_connection((door.host, door.port), timeout=30)
+            held.enter_context(wire).sendall(ENDLESS.encode())
+        eventually(lambda: running(door) == QUERIES_MAX, "all threads of the door are taken")
+        asked = [threads.submit(door.ask, "SELECT 1") for _ in range(QUERIES_WAITING_MAX + MORE)]
+        eventually(lambda: sum(one.done() for one in asked) == MORE, "the last ones are refused")
+        assert {code(one.result().headers) for one in asked if one.done()} == {"202"}
+        held.close()
+        codes = [code(one.result().headers) for one in asked]
+    assert codes.count("202") == MORE
+    assert codes.count(None) == QUERIES_WAITING_MAX
     assert door.rows("SELECT 1") == "1\n"
+
+
+def test_queries_that_are_still_being_sent_take_places_as_well(door: ClickHouse) -> None:
+    with ExitStack() as held:
+        for _ in range(QUERIES_MAX + QUERIES_WAITING_MAX):
+            wire = socket.create_connection((door.host, door.port), timeout=30)
+            held.enter_context(wire).sendall(f"POST / HTTP/1.1\r\n{HEAD}SELECT ".encode())
+        eventually(lambda: code(door.ask("SELECT 1").headers) == "202", "all places are taken")
+        wire.sendall(b"1;")
+        assert wire.recv(100).startswith(b"HTTP/1.1 200")
+    eventually(lambda: door.ask("SELECT 1").text == "1\n", "who sent half a query has left")

@@ -117,3 +117,13 @@ def test_readonly_in_the_url_forbids_writing(door: ClickHouse, database: str, le
 def test_a_page_of_another_site_may_not_ask(door: ClickHouse) -> None:
     reply = door.ask("SELECT 1", headers={"Sec-Fetch-Site": "cross-site"})
     assert reply.status == 403
+
+
+def test_a_page_whose_name_was_turned_to_this_address_may_not_ask(door: ClickHouse) -> None:
+    for path, sql in (("/", "SELECT 1"), ("/metrics", "")):
+        method = "POST" if sql else "GET"
+        headers = {"Sec-Fetch-Site": "same-origin", "Host": f"evil.example:{door.port}"}
+        reply = door.ask(sql, method, path, headers)
+        assert reply.status == 403
+        assert "localhost or 127.0.0.1" in reply.text
+        assert door.ask(sql, method, path, {"Host": f"localhost:{door.port}"}).status == 200

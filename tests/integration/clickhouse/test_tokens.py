@@ -12,6 +12,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from pipeline.access.own import own_hash
 from pipeline.access.tokens import digest_of, hash_text, new_token
 from pipeline.clock import SystemClock
+from pipeline.embedded.clickhouse.server import READER_BYTES_MAX
 from tests.integration.clickhouse.process import ClickHouse, Reply
 from tests.kit.waiting import eventually
 
@@ -190,6 +191,8 @@ ESCAPES = [
     "SELECT * FROM '{folder}/secret.csv'",
     "SELECT * FROM `{folder}/secret.csv`",
     "SELECT * FROM system.one, `{folder}/secret.csv`",
+    "SELECT * FROM numbers(1) AS n, '{folder}/secret.csv' AS f",
+    "SELECT * FROM (SELECT 1 AS changed SETTINGS max_threads = 1)",
     "SELECT * FROM “{folder}/secret.csv”",
     "SELECT * FROM “file”('{folder}/secret.csv')",
     "SELECT /* /* */ ' */ file('{folder}/secret.csv') -- '",
@@ -228,6 +231,47 @@ def test_readers_neither_write_nor_reach_files_and_networks(
     assert code(ask(guarded, "reader", "SELECT * FROM {t:Identifier}", **named)) == "164"
     assert ask(guarded, "boss", "SELECT sum(a) FROM kept").text == before
     assert not (folder / "out.csv").exists()
+
+
+def test_a_format_cannot_bring_another_statement(guarded: ClickHouse, folder: Path) -> None:
+    before = (folder / "tokens.toml").read_text()
+    for second in (
+        f"SELECT toUInt8(file('{folder}/secret.csv'))",
+        f"SELECT 'x' INTO OUTFILE '{folder}/tokens.toml' TRUNCATE FORMAT TSVRaw",
+        "KILL QUERY WHERE 1",
+        "DROP TABLE kept",
+    ):
+        injected = f"TSV; {second}"
+        by_header = {**bearer(TOKENS["reader"]), "X-ClickHouse-Format": injected}
+        for reply in (
+            ask(guarded, "reader", "SELECT 1", default_format=injected),
+            guarded.ask("SELECT 1", headers=by_header),
+            guarded.ask(
+                "", "GET", "/", bearer(TOKENS["boss"]), query="SELECT 1", default_format=injected
+            ),
+        ):
+            assert (reply.status, code(reply)) == (404, "73")
+            assert "private" not in reply.text
+    assert (folder / "tokens.toml").read_text() == before
+    assert ask(guarded, "boss", "EXISTS kept").text == "1\n"
+
+
+def test_with_tokens_any_name_may_be_served(guarded: ClickHouse) -> None:
+    headers = {**bearer(TOKENS["reader"]), "Host": "counts.example"}
+    assert guarded.ask("SELECT 1", headers=headers).text == "1\n"
+
+
+def test_what_readers_send_is_short(guarded: ClickHouse) -> None:
+    spaces = " " * READER_BYTES_MAX
+    form = f'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n{spaces}\r\n--x--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    for name, allowed in (("reader", False), ("boss", True)):
+        by_body = ask(guarded, name, f"SELECT 1{spaces}", max_query_size="0")
+        assert (by_body.text == "1\n") is allowed
+        by_form = guarded.ask(form, "POST", "/", {**kind, **bearer(TOKENS[name])}, query="SELECT 1")
+        too_large = (413, "229")
+        assert ((by_form.status, code(by_form)) == too_large) is not allowed
+        assert ((by_body.status, code(by_body)) == too_large) is not allowed
 
 
 def test_external_tables_are_not_for_readers(guarded: ClickHouse) -> None:

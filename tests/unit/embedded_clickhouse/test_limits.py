@@ -1,11 +1,13 @@
 """Each bound of the ClickHouse door is reached: what happens there is as docs/limits.md says."""
 
+import asyncio
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from aiohttp import BodyPartReader
 
+from pipeline.embedded.clickhouse import patience
 from pipeline.embedded.clickhouse import sessions as sessions_module
 from pipeline.embedded.clickhouse.blocks import READ_BLOCK_BYTES_MAX, unblocked
 from pipeline.embedded.clickhouse.engine import Engine
@@ -59,6 +61,16 @@ class Part:
 async def test_a_form_is_refused_before_more_than_there_is_room_for_is_read() -> None:
     with pytest.raises(ClickHouseError, match="Form is larger"):
         await _content(cast("BodyPartReader", Part()), 5000)
+
+
+async def test_who_is_silent_in_the_midst_of_a_query_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "SILENCE_S_MAX", 0.01)
+    with pytest.raises(ClickHouseError, match=r"did not come within 0\.01 s") as refused:
+        await patience.next_of(asyncio.Event().wait())
+    assert refused.value.status == 503
+    assert await patience.next_of(asyncio.sleep(0, "came")) == "came"
 
 
 def test_a_body_has_a_size(tmp_path: Path) -> None:

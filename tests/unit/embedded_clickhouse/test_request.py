@@ -88,6 +88,24 @@ def test_numbers_that_are_none_are_refused(values: dict[str, str], code: int) ->
     assert caught.value.code == code
 
 
+BEYOND_A_NAME = ["TSV; DROP TABLE t", "CSV SETTINGS a = 1", "TSV\n;", "'x'", "a" * 101, "1a", "é"]
+
+
+@pytest.mark.parametrize("name", BEYOND_A_NAME)
+def test_a_format_that_is_no_name_is_refused_wherever_it_comes_from(name: str) -> None:
+    table = {"a_structure": "x UInt8", "a_format": name}
+    ways: list[tuple[dict[str, str], dict[str, str], dict[str, bytes]]] = [
+        ({"default_format": name}, {}, {}),
+        ({}, {"X-ClickHouse-Format": name}, {}),
+        (table, {}, {"a": b"1"}),
+    ]
+    for values, headers, files in ways:
+        with pytest.raises(ClickHouseError) as refused:
+            parse_request("POST", values.items(), CIMultiDict(headers), files)
+        assert (refused.value.code, refused.value.status) == (73, 404)
+        assert len(str(refused.value)) < 150
+
+
 def test_files_become_tables_and_their_description_no_settings() -> None:
     values = {"a_structure": "x UInt8", "a_format": "CSV", "b_types": "UInt8,String", "c": "1"}
     request = parse_request("POST", values.items(), {}, {"a": b"1", "b": b"2"})

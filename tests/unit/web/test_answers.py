@@ -7,12 +7,12 @@ import pytest
 
 from pipeline.access.access import Access
 from pipeline.access.grant import Grant, Rights
+from pipeline.access.sites import check_site, is_loopback
 from pipeline.access.tokens import Known, digest_of, new_token
 from pipeline.errors import BadInputError, OperatorError, TallyError, TryAgainError
 from pipeline.producer.receipts import NotStoredError, Places, UnknownDeliveryError
 from pipeline.rules import CountingRules
 from pipeline.web.problems import TEXT_CHARS_MAX, of_error
-from pipeline.web.sites import check_site, is_loopback
 from tests.unit.web.app import Site, site_of
 from tests.unit.web.world import World
 
