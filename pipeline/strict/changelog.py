@@ -23,6 +23,8 @@ from pipeline.strict.windows import Used, WindowOf
 
 FORMAT = 1
 DIGEST_BYTES = 16
+LOG_MS_MAX = 1 << 62
+"""Far beyond any time of a log, and such that the distance of any two can be written."""
 
 _Key = tuple[int, str, bytes]
 _decode_key = msgspec.msgpack.Decoder(_Key).decode
@@ -93,6 +95,10 @@ def read_state(value: bytes) -> CounterState:
     state = CounterState(found.value, found.through, found.log_ms)
     for digest, answer, log_ms in zip(digests, found.answers, accumulate(found.times), strict=True):
         state.ids[digest] = Known(_decision(answer), log_ms)
+        if abs(log_ms) > LOG_MS_MAX:
+            raise _foreign("value with a time that no log has")
+    if len(state.ids) != len(digests):
+        raise _foreign("value that has an id twice")
     for is_sliding, length_ms, steps in found.windows:
         of = WindowOf(is_sliding, length_ms)
         state.windows[of] = Used(of, steps, sum(steps.values()))

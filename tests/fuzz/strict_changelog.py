@@ -38,6 +38,8 @@ def seeds() -> list[bytes]:
         (1, 5, 2, 3, b"x" * 32, [1, 2], [1, 2], [(True, 0, {1: 2})]),
         (1, 2**63, 2, 3, b"", [], [], [(False, 7, {1: -(2**62)})]),
         (2, 5, 2, 3, b"", [], [], []),
+        # Found: what was read could not be written.
+        (1, 5, 2, 3, b"x" * 32, [1, 2], [0, 2**63], []),
     ]
     values = [value, *map(msgspec.msgpack.encode, made)]
     return [key + _BREAK + one for one in values]

@@ -34,6 +34,21 @@ def test_a_value_that_makes_no_sense_is_told(value: object) -> None:
         told(written).answer(id_digest("1"))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 5, 2, 3, b"x" * 32, [1, 2], [1, 2], []),
+        (1, 5, 2, 3, b"x" * 16, [1], [2**63], []),
+        (1, 5, 2, 3, b"x" * 16 + b"y" * 16, [1, 2], [2**61, 2**62], []),
+        (1, 5, 2, 3, b"x" * 16, [1], [-(2**63)], []),
+    ],
+    ids=["an id twice", "a time too late", "times that add up to one", "a time too early"],
+)
+def test_a_state_that_could_not_be_written_again_is_told(value: object) -> None:
+    with pytest.raises(OperatorError, match="this Tally does not know"):
+        read_state(msgspec.msgpack.encode(value))
+
+
 def test_a_key_that_is_no_text_is_told() -> None:
     with pytest.raises(OperatorError, match="this Tally does not know"):
         counter_of(b"\x93\x01\xa3a:\x9f\xc4\x01w")
