@@ -15,7 +15,7 @@ import os
 import statistics
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,10 +25,9 @@ import clickhouse_connect
 
 from benchmarks._growth_case import Case, measure
 from benchmarks._kit import parser, write_json
+from benchmarks._one_worker import one_worker
 from benchmarks._probes import LAST_TIMEOUT_S, SETTLE_S, Probes
-from benchmarks._replay_log import clickhouse
 from benchmarks._tally_run import Site, spent
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 
 if TYPE_CHECKING:
@@ -73,23 +72,8 @@ def run_live(
     folder: Path, form: str, rate: float, seconds: float, settings: Mapping[str, str]
 ) -> Figures:
     """One worker on fresh servers, loaded and probed."""
-    folder.mkdir()
-    log = EmbeddedLog(folder / "log")
-    log.start()
-    with ExitStack() as stack:
-        stack.callback(log.kill)
-        url, pid = stack.enter_context(clickhouse(folder))
-        env = {
-            "TALLY_KAFKA": log.bootstrap,
-            "TALLY_CLICKHOUSE": url,
-            "TALLY_PARTITIONS": str(PARTITIONS),
-            **settings,
-        }
-        command = [sys.executable, "-m", "pipeline.cli", "worker"]
-        worker = stack.enter_context(Process(command, output_path=folder / "worker.txt", env=env))
-        worker.wait_for_line(r"^worker ready", timeout_s=60)
-        site = Site(folder, log.bootstrap, log.pid, url, pid)
-        load = [log.bootstrap, str(rate), str(seconds + SETTLE_S), form, str(PARTITIONS)]
+    with one_worker(folder, PARTITIONS, settings) as (site, worker, _):
+        load = [site.kafka, str(rate), str(seconds + SETTLE_S), form, str(PARTITIONS)]
         figures = _measure(site, worker, load, seconds)
         worker.stop(timeout_s=60)
     return figures

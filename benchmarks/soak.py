@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING
 import clickhouse_connect
 
 from benchmarks._kit import write_json
+from benchmarks._one_worker import one_worker
 from benchmarks._pages import table, written
 from benchmarks._probes import LAST_TIMEOUT_S, Probes
-from benchmarks._replay_log import clickhouse
 from benchmarks._soak_flat import Verdict, p99_by_span, verdict
 from benchmarks._soak_plot import plot
 from benchmarks._soak_watch import Watch
 from benchmarks.freshness import FORMS, PARTITIONS, measured_throughput
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
 from tests.kit.web import Web
 
@@ -57,34 +56,22 @@ UNITS = {
 
 def soak(folder: Path, form: str, rate: float, seconds: float) -> dict[str, dict[str, Series]]:
     """Everything that was watched, by kind and process. Raises AssertionError for a wrong total."""
-    folder.mkdir(parents=True)
-    log = EmbeddedLog(folder / "log")
-    log.start()
     with ExitStack() as stack:
-        stack.callback(log.kill)
-        url, clickhouse_pid = stack.enter_context(clickhouse(folder))
-        env = {
-            "TALLY_KAFKA": log.bootstrap,
-            "TALLY_CLICKHOUSE": url,
-            "TALLY_PARTITIONS": str(PARTITIONS),
-        }
-        command = [sys.executable, "-m", "pipeline.cli", "worker"]
-        worker = stack.enter_context(Process(command, output_path=folder / "worker.txt", env=env))
-        worker.wait_for_line(r"^worker ready", timeout_s=300)
+        site, worker, env = stack.enter_context(one_worker(folder, PARTITIONS, {}))
         web = stack.enter_context(Web(env, folder / "web.txt"))
         pids = {
-            "log": log.pid,
-            "ClickHouse": clickhouse_pid,
+            "log": site.kafka_pid,
+            "ClickHouse": site.clickhouse_pid,
             "worker": worker.pid,
             "web": web.process.pid,
         }
-        arguments = [log.bootstrap, str(rate), str(seconds), form, str(PARTITIONS)]
+        arguments = [site.kafka, str(rate), str(seconds), form, str(PARTITIONS)]
         command = [sys.executable, "-m", "benchmarks._load", *arguments]
         load = stack.enter_context(Process(command, output_path=folder / "load.txt"))
         load.wait_for_line(r"^load begins$", timeout_s=300)
-        client = stack.enter_context(closing(clickhouse_connect.get_client(dsn=url)))
+        client = stack.enter_context(closing(clickhouse_connect.get_client(dsn=site.clickhouse)))
         counters = _some_counters(client)
-        watch, probes = Watch(pids, web.url, counters), Probes(log.bootstrap, client)
+        watch, probes = Watch(pids, web.url, counters), Probes(site.kafka, client)
         watch.start()
         probes.run(seconds)
         watch.stop()
