@@ -16,6 +16,7 @@ class Output:
         self._bytes_max = bytes_max
         self._start = 0
         self._searched: dict[str, int] = {}
+        self._heard: set[str] = set()
 
     def open(self) -> int:
         """A descriptor to append to, which the caller closes.
@@ -29,25 +30,42 @@ class Output:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._start = os.fstat(descriptor).st_size
         self._searched.clear()
+        self._heard.clear()
         return descriptor
 
     def said(self, prefix: str) -> bool:
-        """Whether the present run wrote a whole line that starts so. Reads each byte once."""
+        """Whether the present run wrote a whole line that starts so. Reads each byte once.
+
+        What was heard stays so, whatever becomes of the file. Raises OSError.
+        """
+        if prefix in self._heard:
+            return True
         with self.path.open("rb") as file:
-            file.seek(self._searched.setdefault(prefix, self._start))
+            searched = self._searched.setdefault(prefix, self._start)
+            if os.fstat(file.fileno()).st_size < searched:
+                # Somebody has emptied it: what is in it now is the present run's.
+                searched = self._searched[prefix] = 0
+            file.seek(searched)
             for line in file:
                 if line.startswith(prefix.encode()) and line.endswith(b"\n"):
+                    self._heard.add(prefix)
                     return True
                 if line.endswith(b"\n"):
                     self._searched[prefix] += len(line)
         return False
 
     def since_start(self, bytes_max: int = 65_536) -> list[str]:
-        """The lines of the present run, or of its last `bytes_max` if it wrote more."""
-        with self.path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(self._start, end - bytes_max))
-            return file.read(bytes_max).decode("utf-8", "replace").splitlines()
+        """The lines of the present run, or of its last `bytes_max` if it wrote more.
+
+        None where the file is gone: people tidy up.
+        """
+        try:
+            with self.path.open("rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(self._start if self._start <= end else 0, end - bytes_max))
+                return file.read(bytes_max).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return []
 
 
 Probe = Callable[[Output], Awaitable[bool]]

@@ -4,10 +4,11 @@ On one machine the file is the operator's word, so it overrules the log, where a
 would refuse to start.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pipeline.clock import Clock
+from pipeline.local.aside import aside
 from pipeline.local.parts import News, Output, Part
 from schemas.settings import Settings
 
@@ -32,8 +33,8 @@ def rules_step(
     async def apply() -> None:
         from pipeline.control.prepare import prepare  # noqa: PLC0415
 
-        new = await asyncio.to_thread(
-            prepare, settings, clock, overrule=True, patience_s=PREPARE_TIMEOUT_S
+        new = await aside(
+            partial(prepare, settings, clock, overrule=True, patience_s=PREPARE_TIMEOUT_S)
         )
         if new is not None:
             tell(News(Part("rules", (), file.name, _always), "applied", new.changes))

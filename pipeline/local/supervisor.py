@@ -37,7 +37,7 @@ class Supervisor:
     ) -> None:
         self._stages = stages
         self._clock = clock
-        self._tell = tell
+        self._tell_people = tell
         self._pace = pace or Pace()
         self._outputs = {
             part.name: Output(logs / f"{part.name}.log") for stage in stages for part in stage
@@ -47,6 +47,7 @@ class Supervisor:
         self._healthy: set[str] = set()
         self._stop_asked = asyncio.Event()
         self._kill_asked = False
+        self._is_stopping = False
         self.on_restart: Callable[[], None] = lambda: None
         self.before_last_stage: Callable[[], Awaitable[None]] | None = None
 
@@ -98,7 +99,11 @@ class Supervisor:
             pass
 
     async def stop(self) -> None:
-        """Ends every child, last stage first, with SIGTERM and, after its time-out, SIGKILL."""
+        """Ends every child, last stage first, with SIGTERM and, after its time-out, SIGKILL.
+
+        Whether anybody can still be told of it makes no difference.
+        """
+        self._is_stopping = True
         for keeper in self._keepers.values():
             keeper.cancel()
         await asyncio.gather(*self._keepers.values(), return_exceptions=True)
@@ -106,6 +111,11 @@ class Supervisor:
             await asyncio.gather(
                 *(self._end(part) for part in stage if part.name in self._children)
             )
+
+    def _tell(self, news: News) -> None:
+        # A terminal that is gone is a reason to stop, and none to leave parts running.
+        with contextlib.suppress(*((OSError,) if self._is_stopping else ())):
+            self._tell_people(news)
 
     async def _until_asked(self, timeout_s: float) -> bool:
         """Waits for a stop, at most `timeout_s`; raises what a keeper raised."""
@@ -125,13 +135,14 @@ class Supervisor:
         while True:
             began_s = self._clock.monotonic_s()
             starts += 1
-            self._launch(part)
-            trouble = await self._until_healthy(part)
+            trouble = self._launch(part) or await self._until_healthy(part)
             if trouble is None:
                 self._healthy.add(part.name)
                 self._tell(News(part, "healthy", f"{self._clock.monotonic_s() - began_s:.1f} s"))
                 if was_healthy:
-                    self.on_restart()
+                    # The part is up, whether others can be told where or not.
+                    with contextlib.suppress(OSError):
+                        self.on_restart()
                 was_healthy = True
                 trouble = await self._until_dead(part)
             self._healthy.discard(part.name)
@@ -146,7 +157,15 @@ class Supervisor:
             self._tell(News(part, "died", f"{trouble}; starting again in {pause_s:.1f} s", lines))
             await asyncio.sleep(pause_s)
 
-    def _launch(self, part: Part) -> None:
+    def _launch(self, part: Part) -> str | None:
+        """Why the part could not even be started; None if it runs."""
+        try:
+            self._start_process(part)
+        except OSError as error:
+            return f"could not be started: {error}"
+        return None
+
+    def _start_process(self, part: Part) -> None:
         output = self._outputs[part.name].open()
         try:
             self._children[part.name] = subprocess.Popen(  # noqa: S603  the argv is the plan's own
@@ -207,7 +226,8 @@ class Supervisor:
             return False
 
     def _is_alive(self, part: Part) -> bool:
-        return self._children[part.name].poll() is None
+        child = self._children.get(part.name)
+        return child is not None and child.poll() is None
 
     def _signal(self, part: Part, number: signal.Signals) -> None:
         """Signals the part and what it started; not a reaped one, whose id may be reused."""
@@ -218,7 +238,8 @@ class Supervisor:
     def _kill(self, part: Part) -> None:
         """Ends the part for certain and reaps it. Blocks for the moment the kernel needs."""
         self._signal(part, signal.SIGKILL)
-        self._children[part.name].wait()
+        if part.name in self._children:
+            self._children[part.name].wait()
 
     async def _end(self, part: Part) -> None:
         began_s = self._clock.monotonic_s()
@@ -234,4 +255,7 @@ class Supervisor:
 
 
 def _ending(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+    if code >= 0:
+        return f"exited with code {code}"
+    names = {one.value: one.name for one in signal.Signals}
+    return f"was ended by {names.get(-code, f'signal {-code}')}"

@@ -126,6 +126,90 @@ async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
         assert len(run.told("log", "healthy")) == 2
 
 
+async def test_a_part_whose_output_was_tidied_away_is_started_again(tmp_path: Path) -> None:
+    part = noting_part("log", tmp_path / "notes")
+    async with supervised([[part]], tmp_path / "logs") as run:
+        (tmp_path / "logs" / "log.log").unlink()
+        os.kill(run.supervisor.pids["log"], signal.SIGKILL)
+        await eventually_told(lambda: len(run.told("log", "healthy")) == 2, "it is up again")
+
+
+async def test_a_part_ended_by_a_signal_without_a_name_is_started_again(tmp_path: Path) -> None:
+    part = noting_part("log", tmp_path / "notes")
+    async with supervised([[part]], tmp_path / "logs") as run:
+        number = signal.SIGRTMIN + 5
+        os.kill(run.supervisor.pids["log"], number)
+        await eventually_told(lambda: len(run.told("log", "healthy")) == 2, "it is up again")
+        [died] = run.told("log", "died")
+        assert died.detail.startswith(f"was ended by signal {number}")
+
+
+async def test_a_part_that_cannot_be_started_for_a_while_is_tried_again(tmp_path: Path) -> None:
+    part = noting_part("log", tmp_path / "notes")
+    async with supervised([[part]], tmp_path / "logs") as run:
+        logs = tmp_path / "logs"
+        logs.rename(tmp_path / "aside")
+        logs.write_text("no folder")
+        os.kill(run.supervisor.pids["log"], signal.SIGKILL)
+        await eventually_told(
+            lambda: any("could not be started" in one.detail for one in run.told("log", "died")),
+            "it is told why",
+        )
+        logs.unlink()
+        (tmp_path / "aside").rename(logs)
+        await eventually_told(lambda: len(run.told("log", "healthy")) == 2, "it is up again")
+
+
+async def test_parts_are_ended_although_nobody_can_be_told(tmp_path: Path) -> None:
+    parts = [[noting_part(name, tmp_path / "notes")] for name in ("log", "web")]
+    gone = False
+
+    def tell(_: News) -> None:
+        if gone:
+            raise BrokenPipeError
+
+    supervisor = Supervisor(parts, tmp_path / "logs", SystemClock(), tell, QUICK)
+    try:
+        assert await supervisor.start()
+        pids = supervisor.pids
+        gone = True
+        await supervisor.stop()
+        assert not any(map(is_alive, pids.values()))
+    finally:
+        gone = False
+        await supervisor.stop()
+
+
+def test_a_step_that_was_given_up_does_not_keep_the_process(tmp_path: Path) -> None:
+    code = """
+    import asyncio, threading
+    from pipeline.local.aside import aside
+    async def main():
+        task = asyncio.create_task(aside(threading.Event().wait))
+        await asyncio.sleep(0.05)
+        task.cancel()
+    asyncio.run(main())
+    print(asyncio.run(aside(lambda: "what it returns")))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert (done.stdout, done.stderr) == ("what it returns\n", "")
+
+
+def test_what_a_part_said_counts_though_its_output_was_emptied(tmp_path: Path) -> None:
+    output = Output(tmp_path / "part.log")
+    (tmp_path / "part.log").write_text("an earlier run\n")
+    with os.fdopen(output.open(), "w") as file:
+        assert not output.said("part ready")
+        os.truncate(output.path, 0)
+        file.write("part ready\n")
+        file.flush()
+        assert output.said("part ready")
+        output.path.unlink()
+        assert output.said("part ready")
+        assert output.since_start() == []
+
+
 async def test_a_part_that_always_dies_at_start_is_given_up_with_its_last_words(
     tmp_path: Path,
 ) -> None:
