@@ -118,6 +118,9 @@ def test_a_live_count_has_what_was_sent_before_and_the_file_may_ask_for_it(
 
 def test_a_capped_family_is_told_by_count_explain_and_status(tally: RunningTally) -> None:
     produce(tally, *[{"counter": f"tags:{name}"} for name in "abcdefghij"])
+    # All of them, in either shard, and some of them without a cell of their own.
+    total = "SELECT toInt64(sum(total)) FROM tally.totals WHERE startsWith(counter, 'tags:')"
+    tally.wait_for(total, [(10,)])
     tally.wait_for("SELECT count() > 0 FROM tally.totals WHERE counter = 'tags:'", [(1,)])
     # Status knows families from their rollups.
     tally.wait_for("SELECT count() > 0 FROM tally.rollups WHERE family = 'tags'", [(1,)])

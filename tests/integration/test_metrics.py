@@ -25,7 +25,7 @@ from pipeline.metrics.values import Metrics
 from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.kit.processes import Process, free_port
-from tests.kit.tally import TALLY, RunningTally, tally_up
+from tests.kit.tally import START_TIMEOUT_S, TALLY, RunningTally, tally_up
 from tests.kit.waiting import eventually
 
 ROWS = 1_234
@@ -110,10 +110,11 @@ def test_a_worker_tells_how_fresh_counts_are_and_what_the_leader_does(
 
 
 def test_the_log_tells_what_it_took_and_gave(tally: RunningTally) -> None:
-    found = scrape(tally.metrics["log"])
+    # In this order: what the worker has, the log gave before it is asked.
     counted = scrape(tally.metrics["worker"])["tally_worker_records_total"]
+    found = scrape(tally.metrics["log"])
     assert found["tally_log_produced_records_total"] >= ROWS + 3
-    assert found["tally_log_fetched_records_total"] >= counted - 16, "two heartbeats may be newer"
+    assert found["tally_log_fetched_records_total"] >= counted
     assert found["tally_log_produced_bytes_total"] > ROWS * len('{"counter": "likes:a"}')
     assert found["tally_log_requests_total api=produce"] >= 1
     assert found["tally_log_requests_total api=fetch"] >= 1
@@ -193,13 +194,14 @@ print("serves", sys.argv[2], flush=True)
 if sys.argv[2] == "1":
     urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=10).read()
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], sys.argv[1], "2"])
-time.sleep(60)
+time.sleep(600)
 """
 
 
+@pytest.mark.timeout(300)
 def test_a_process_that_begins_anew_keeps_its_address(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-c", BEGINS_ANEW, address, "1"]
     with Process(command, output_path=tmp_path / "out", env={"PROGRAM": BEGINS_ANEW}) as process:
-        process.wait_for_line("^serves 2$")
+        process.wait_for_line("^serves 2$", timeout_s=START_TIMEOUT_S)
         assert scrape(address)["tally_worker_rebalances_total"] == 2

@@ -25,7 +25,8 @@ QUICK = Pace(
     probe_every_s=0.02, watch_every_s=0.1, pause_min_s=0.05, pause_max_s=0.2, steady_s=30.0
 )
 
-# A part that notes in a shared file when it starts, is ready and is told to stop.
+# A part that notes in a shared file when it starts, is ready and is told to stop. It is not ready
+# before those that it is told of have started, too.
 CHILD = """
 import os, signal, sys, time
 name, notes, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -38,6 +39,9 @@ def stop(*_):
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
 note("started")
+for other in sys.argv[4:]:
+    while f"{other} started\\n" not in open(notes).read():
+        time.sleep(0.01)
 time.sleep(delay_s)
 note("ready")
 print("part ready", flush=True)
@@ -59,8 +63,8 @@ def python_part(name: str, code: str, *arguments: str, ready_timeout_s: float = 
     return Part(name, argv, "-", is_ready, ready_timeout_s=ready_timeout_s, stop_timeout_s=10.0)
 
 
-def noting_part(name: str, notes: Path, delay_s: float = 0.0) -> Part:
-    return python_part(name, CHILD, name, str(notes), str(delay_s))
+def noting_part(name: str, notes: Path, delay_s: float = 0.0, *beside: str) -> Part:
+    return python_part(name, CHILD, name, str(notes), str(delay_s), *beside)
 
 
 async def eventually_told(holds: Callable[[], object], what: str) -> None:
@@ -100,7 +104,11 @@ async def test_a_stage_starts_when_the_one_before_is_healthy_and_stops_before_it
     tmp_path: Path,
 ) -> None:
     notes = tmp_path / "notes"
-    first = [noting_part("log", notes, 0.3), noting_part("clickhouse", notes, 0.2)]
+    # If one were started after the other is healthy, none of them would ever be.
+    first = [
+        noting_part("log", notes, 0.3, "clickhouse"),
+        noting_part("clickhouse", notes, 0.2, "log"),
+    ]
     async with supervised([first, [noting_part("worker", notes, 0.1)]], tmp_path) as run:
         started = notes.read_text().splitlines()
         pids = run.supervisor.pids

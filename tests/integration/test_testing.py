@@ -15,12 +15,16 @@ from confluent_kafka import Producer
 
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.testing import TallyServer, running_tally
+from tests.kit.processes import wait_until
+from tests.kit.tally import START_TIMEOUT_S
 from tests.kit.tied import start_tied
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive
 
 DOCS = Path(__file__).parents[2] / "docs" / "testing.md"
 PLUGIN = 'pytest_plugins = ["pipeline.testing"]'
 MARK = "TALLY_TEST_MARK"
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def documented() -> list[str]:
@@ -52,7 +56,7 @@ class Project:
     def run(self) -> tuple[int, str]:
         with self.start() as process:
             try:
-                printed, _ = process.communicate(timeout=2 * PATIENCE_S)
+                printed, _ = process.communicate(timeout=START_TIMEOUT_S + PATIENCE_S)
             finally:
                 process.kill()
         return process.returncode, printed
@@ -112,7 +116,8 @@ def test_an_ended_test_run_leaves_nothing_behind(number: signal.Signals, project
     )
     with project.start() as process:
         try:
-            eventually((project.folder / "reached").exists, "the test has the server")
+            has_server = (project.folder / "reached").exists
+            wait_until(has_server, "the test has the server", timeout_s=START_TIMEOUT_S)
             # pytest, `tally up`, log, ClickHouse, worker and web API: the mark finds them all.
             assert len(project.processes()) == 6
             process.send_signal(number)

@@ -18,8 +18,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from pipeline.local.up import SECOND_SIGNAL_S, claimed
+from tests.kit.processes import wait_until
+from tests.kit.tally import START_TIMEOUT_S
 from tests.kit.tied import start_tied
 from tests.kit.waiting import PATIENCE_S, eventually, is_alive
+
+pytestmark = pytest.mark.timeout(300)
 
 FREE_PORTS = ("--kafka-port", "0", "--clickhouse-port", "0", "--web-port", "0")
 
@@ -95,7 +99,7 @@ def found(process: subprocess.Popen[str], data: Path) -> Found:
         # A run that was killed could not remove its own.
         return file.exists() and json.loads(file.read_text())["pids"]["up"] == process.pid
 
-    eventually(written, "all parts healthy")
+    wait_until(written, "all parts healthy", timeout_s=START_TIMEOUT_S)
     return Found(**json.loads(file.read_text()))
 
 

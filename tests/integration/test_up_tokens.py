@@ -16,6 +16,8 @@ from tests.integration.test_up import FREE_PORTS, found, refusal, tally_up
 from tests.kit.tally import RunningTally
 from tests.kit.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.timeout(300)
+
 COUNTER = "likes:post-42"
 WRONG = "s3cret-that-is-wrong"
 CHECKPOINTED = (

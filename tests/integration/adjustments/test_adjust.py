@@ -122,13 +122,14 @@ def test_of_equal_ids_in_the_log_the_first_one_holds(adjusting: Adjusting) -> No
 
 
 def test_a_reset_takes_away_what_is_there_and_counting_goes_on(adjusting: Adjusting) -> None:
-    adjusting.count({"delta": 30})
+    at_ms = adjusting.now_ms()  # of all: midnight may come between them
+    adjusting.count({"delta": 30, "at": at_ms})
     adjusting.adjust("--by", "12")
     counter = adjusting.counter()
     done = adjusting.tally.run("reset", counter, "--why", "new contest", "--wait")
     assert f"{counter}: 42 -> 0 (-42), adjustment " in done.stdout
     assert adjusting.total() == 0
-    adjusting.count({"delta": 2})
+    adjusting.count({"delta": 2, "at": at_ms})
     assert adjusting.tally.json("count", counter)["total"] == 2
     assert list(adjusting.windows("1d").values()) == [32]
     adjusting.tally.run("reset", counter, "--why", "again", "--wait", "--json")

@@ -42,13 +42,14 @@ def stored(log: EmbeddedLog, partition: int, records: int) -> list[Adjustment]:
 def test_what_is_written_by_a_log_that_dies_before_it_says_so_is_unknown(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "DELIVERY_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(sending, "DELIVERY_TIMEOUT_S", 6.0)
     log.stop()
     log.start(fault="after-write")
     first = sending.send(KafkaAddress(log.bootstrap), [adjustment("x")])
     assert (list(first.unknown), first.places) == ([0], {})
     log.kill()
     log.start()
+    monkeypatch.undo()
     second = sending.send(KafkaAddress(log.bootstrap), [adjustment("x")])
     assert second.unknown == {}
     [(partition, offset)] = second.places.items()

@@ -20,7 +20,7 @@ from pipeline.errors import BadInputError, OperatorError
 from pipeline.local import data_folder
 from tests.integration.backup.site import settle
 from tests.kit.processes import wait_until
-from tests.kit.tally import TALLY, RunningTally, tally_up
+from tests.kit.tally import START_TIMEOUT_S, TALLY, RunningTally, tally_up
 from tests.kit.tied import start_tied
 
 EVENTS = "".join(f'{{"counter": "likes:post-{number % 5}"}}\n' for number in range(500))
@@ -90,16 +90,22 @@ def test_a_backup_that_is_killed_leaves_nothing_that_would_be_restored(
     for _ in range(TRIES):
         argv = [*TALLY, "backup", str(target), "--data", str(data)]
         with start_tied(argv, stderr=subprocess.DEVNULL) as process:
-            wait_until(lambda: frozen.exists() or process.poll() is not None, "it begins", poll_s=0)
+            wait_until(
+                lambda: frozen.exists() or process.poll() is not None,
+                "it begins",
+                timeout_s=START_TIMEOUT_S,
+                poll_s=0.002,
+            )
             process.send_signal(signal.SIGKILL)
             process.wait(20)
-        if not target.exists():
+        # What is thawed is not renamed yet, perhaps: that one was caught too late, as well.
+        if frozen.exists():
             break
-        target.unlink()
-    assert not target.exists(), "it was never caught"
+        target.unlink(missing_ok=True)
+    assert frozen.exists(), "it was never caught"
+    assert not target.exists()
     part = tmp_path / "b.tar.part"
     assert part.exists()
-    assert frozen.exists()
     with pytest.raises(BadInputError):
         restore(part, tmp_path / "data", Tell())
     assert not (tmp_path / "data").exists()

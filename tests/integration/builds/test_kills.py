@@ -4,6 +4,7 @@ import pytest
 
 from tests.integration.builds.conftest import FAMILY, REPLAY_TIMEOUT_S, Running
 from tests.integration.builds.past import somebody_looks
+from tests.kit.tally import START_TIMEOUT_S
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -15,7 +16,8 @@ def test_a_replay_that_is_killed_goes_on_and_one_whose_swap_dies_leaves_a_whole_
 ) -> None:
     with somebody_looks(running.site, FAMILY):
         with running.replay(name="killed") as killed:
-            killed.wait_for_line(r"build 2 counts the whole log")
+            counts = r"build 2 counts the whole log"
+            killed.wait_for_line(counts, timeout_s=START_TIMEOUT_S)
             running.stream.wait_for_more(30)
             killed.kill()
         for point, live in (("swap-handed-over", 1), ("swap-carried", 1), ("swap-declared", 2)):

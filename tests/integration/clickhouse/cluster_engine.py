@@ -33,8 +33,8 @@ CONFIG = """<clickhouse>
 </clickhouse>"""
 
 CELLS = """INSERT INTO {} (build, counter, window, region, slot, replica, shard, p, n, through)
-SELECT 1, concat('likes:post-', toString(number % 50)) AS counter, toStartOfMinute(now()), 'eu',
-    toStartOfMinute(now()), 'main', intDiv(number, 50), 1 + number, number % 3, number
+SELECT 1, concat('likes:post-', toString(number % 50)) AS counter, toDateTime({}) AS minute, 'eu',
+    minute, 'main', intDiv(number, 50), 1 + number, number % 3, number
 FROM numbers(200) WHERE {} SETTINGS distributed_foreground_insert = 1"""
 
 QUESTIONS = {
@@ -101,7 +101,7 @@ def replicated(run: Run) -> dict[str, object]:
 def single(run: Run) -> dict[str, object]:
     for statement in all_statements():
         run(statement)
-    insert(run, "tally.cells_1m")
+    insert(run, "tally.cells_1m", this_minute(run))
     return {**answers(run), "partitioned": [name for (name,) in run(PARTITIONED)]}
 
 
@@ -109,7 +109,7 @@ def distributed(run: Run) -> dict[str, object]:
     for statement in all_statements():
         for one in on_this_engine(statement):
             run(unreplicated(one))
-    insert(run, "tally.cells_1m")
+    insert(run, "tally.cells_1m", this_minute(run))
     found = answers(run)
     ((found["stored"],),) = run("SELECT uniqExact(counter) FROM tally_local.cells_1m")
     (parts,) = on_this_engine(PARTS)
@@ -128,17 +128,24 @@ def spread(run: Run) -> dict[str, object]:
         for made in on_this_engine(statement):
             for one in over_two(unreplicated(made)):
                 run(one)
+    minute = this_minute(run)
     for number, shard in enumerate(SHARDS):
-        insert(run, f"{shard}.cells_1m", f"cityHash64(counter) % 2 = {number}")
+        insert(run, f"{shard}.cells_1m", minute, f"cityHash64(counter) % 2 = {number}")
     found = answers(run)
     found["stored"] = [run(f"SELECT uniqExact(counter) FROM {one}.cells_1m") for one in SHARDS]
     return found
 
 
-def insert(run: Run, table: str, where: str = "1") -> None:
+def this_minute(run: Run) -> str:
+    """Asked for once: cells of two minutes would be other cells, and no retry."""
+    ((minute,),) = run("SELECT toUnixTimestamp(toStartOfMinute(now()))")
+    return minute
+
+
+def insert(run: Run, table: str, minute: str, where: str = "1") -> None:
     """Twice, as a retry would: nothing may count twice."""
     for _ in range(2):
-        run(CELLS.format(table, where))
+        run(CELLS.format(table, minute, where))
 
 
 MODES = {one.__name__: one for one in (replicated, single, distributed, spread)}

@@ -1,11 +1,11 @@
 """Sessions: what stays, what does not, and who may be in one."""
 
-import threading
 import time
 
 import pytest
 
 from tests.integration.clickhouse.process import ClickHouse
+from tests.integration.clickhouse.test_streaming import ENDED, end_of, held
 
 BLOCK_SIZE = "SELECT getSetting('max_block_size')"
 
@@ -66,16 +66,11 @@ def test_a_session_that_chose_readonly_stays_so(door: ClickHouse, database: str)
 
 
 def test_a_session_in_use_is_locked(door: ClickHouse) -> None:
-    slow = threading.Thread(
-        target=door.rows, args=("SELECT sleep(1)",), kwargs={"session_id": "busy"}
-    )
-    slow.start()
-    try:
-        time.sleep(0.3)
+    with held(door, "in-session", session_id="busy") as [first]:
         refused = door.ask("SELECT 1", session_id="busy")
         assert refused.headers["X-ClickHouse-Exception-Code"] == "373"
-    finally:
-        slow.join()
+        assert not first.done()
+    assert end_of(first) == ENDED
     assert door.rows("SELECT 1", session_id="busy") == "1\n"
 
 

@@ -2,14 +2,16 @@
 
 import http.client
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.clickhouse.process import ClickHouse
+from tests.integration.clickhouse.process import ClickHouse, Reply
 
-WAIT_S = 10.0
+WAIT_S = 30.0
+ENDED = "394"
 SLOW = "SELECT /* {} */ sum(sleepEachRow(0.1)) FROM numbers(3000) SETTINGS max_block_size = 1"
 ENDLESS = "SELECT number, toString(number) FROM numbers(100000000000)"
 
@@ -26,6 +28,28 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@contextmanager
+def held(door: ClickHouse, *ids: str, **params: str) -> Iterator[list["Future[Reply]"]]:
+    """Queries of these ids that run until they are ended by somebody; on the way out, by this."""
+
+    def ask(one: str) -> Reply:
+        return door.ask(SLOW.format(one), "POST", "/", None, query_id=one, **params)
+
+    with ThreadPoolExecutor(len(ids)) as pool:
+        slow = [pool.submit(ask, one) for one in ids]
+        try:
+            assert eventually(lambda: sum(running(door, one) for one in ids) == len(ids))
+            yield slow
+        finally:
+            named = ", ".join(f"'{one}'" for one in ids)
+            door.rows(f"KILL QUERY WHERE query_id IN ({named}) SYNC")
+
+
+def end_of(query: "Future[Reply]") -> str | None:
+    """The error with which a query ended; None if it has its whole answer."""
+    return query.result(WAIT_S).headers.get("X-ClickHouse-Exception-Code")
 
 
 def test_a_large_result_streams_in_bounded_memory(door: ClickHouse) -> None:
@@ -79,21 +103,18 @@ def test_kill_query_takes_the_clients_query_id(door: ClickHouse) -> None:
 
 
 def test_two_queries_may_not_share_an_id_at_once(door: ClickHouse) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(door.ask, "SELECT /* twin */ sleep(1)", query_id="twin")
-        assert eventually(lambda: running(door, "twin") == 1)
+    with held(door, "twin") as [first]:
         assert door.ask("SELECT 1", query_id="twin").headers["X-ClickHouse-Exception-Code"] == "216"
-        assert asked.result(WAIT_S).status == 200
+        assert (running(door, "twin"), first.done()) == (1, False), "the first goes on"
+    assert end_of(first) == ENDED
     assert door.ask("SELECT 1", query_id="twin").status == 200
 
 
 def test_a_slow_query_does_not_block_others(door: ClickHouse) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        slow = [pool.submit(door.ask, "SELECT /* slow */ sleep(3)") for _ in range(4)]
-        assert eventually(lambda: running(door, "slow") == 4)
+    with held(door, *(f"slow-{number}" for number in range(4))) as slow:
         assert door.rows("SELECT 1") == "1\n"
         assert not any(query.done() for query in slow)
-        assert all(query.result(WAIT_S).status == 200 for query in slow)
+    assert [end_of(query) for query in slow] == [ENDED] * 4
 
 
 @pytest.mark.parametrize("clients", [16])

@@ -5,6 +5,7 @@ as they do any others; only the log's clock was behind when it was written.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
@@ -58,6 +59,15 @@ def used(hashtag: str, times: int) -> list[Mapping[str, object]]:
     ]
 
 
+def behind_s(minutes: int) -> float:
+    """So far behind, or less than a minute nearer, that a minute of the log is 20 s old.
+
+    What is sent then is of one minute, although sending takes a while: half a burst in the next one
+    would have others come and go, and in another order.
+    """
+    return minutes * MINUTE_S - (20 - time.time()) % MINUTE_S
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     required(why_no_chromium())
@@ -71,19 +81,19 @@ def tally(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("dashboard")
     rules = folder / "tally.toml"
     rules.write_text(RULES)
-    log = PastLog(folder / "log", behind_s=100 * MINUTE_S)
+    log = PastLog(folder / "log", behind_s=behind_s(100))
     log.start()
     try:
         topics.ensure_topics(KafkaAddress(log.bootstrap), 1, PARTITIONS)
         send(log.bootstrap, *used("rises", 4), *used("calm", 4))
-        log.catch_up(9 * MINUTE_S)
+        log.catch_up(behind_s(9))
         with tally_on(log, folder, settings={**SETTINGS, "TALLY_CONFIG": str(rules)}) as running:
             running.wait_for("SELECT count() > 0 FROM tally.trend_windows", [(1,)])
-            log.catch_up(8 * MINUTE_S)
+            log.catch_up(behind_s(8))
             send(log.bootstrap, *used("went", 200))
-            log.catch_up(6 * MINUTE_S)
+            log.catch_up(behind_s(6))
             send(log.bootstrap, *({**one, "delta": -1} for one in used("went", 200)))
-            log.catch_up(5 * MINUTE_S)
+            log.catch_up(behind_s(5))
             send(log.bootstrap, *used("rises", 300), *used("fresh", 200))
             log.catch_up(0)
             produce(running, *LIKES, *VISITS)

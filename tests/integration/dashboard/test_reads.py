@@ -49,6 +49,6 @@ def test_a_page_that_was_left_holds_no_connection(browser: Browser, web: Web) ->
 
     browser.open(counter_url(web, HOSTILE[0]))
     is_live(browser)
-    assert followers() == 1
+    browser.until(lambda: followers() == 1, "this page follows, and the one before no more")
     browser.driver.get("about:blank")
     browser.until(lambda: followers() == 0, "nobody follows")

@@ -29,7 +29,12 @@ IDEMPOTENT: dict[str, Any] = {
     "enable.idempotence": True,
     "max.in.flight.requests.per.connection": 5,
 }
-SESSION_S = 3
+SESSION_S = 20
+"""Longer than a busy machine keeps a member from its heartbeats: none is forgotten by mistake."""
+
+SHORT_SESSION_S = 3
+"""Of members that are to be forgotten."""
+
 LOADING = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

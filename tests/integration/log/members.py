@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from tests.integration.log.clients import QUIET, SESSION_S, TIMEOUT_S, Clients
+from tests.integration.log.clients import QUIET, SHORT_SESSION_S, TIMEOUT_S, Clients
 
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
@@ -92,7 +92,7 @@ def main(bootstrap: str, topic: str, group: str, commits: str = "true") -> None:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": commits,
-            "session.timeout.ms": SESSION_S * 1000,
+            "session.timeout.ms": SHORT_SESSION_S * 1000,
             "heartbeat.interval.ms": 300,
             **QUIET,
         }

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from tests.integration.log.clients import Clients, error_code, take, unique
+from tests.integration.log.clients import SHORT_SESSION_S, Clients, error_code, take, unique
 from tests.integration.log.members import Member, poll_until
 from tests.integration.log.wire import Wire
 from tests.kit.brokers import Broker
@@ -118,7 +118,7 @@ def test_a_commit_is_taken_while_a_rebalance_is_being_prepared(
 def test_a_silent_member_is_forgotten_and_must_join_anew(broker: Broker, clients: Clients) -> None:
     topic, group = clients.topic(), unique("group")
     with Wire(broker.bootstrap) as wire:
-        silent = wire.join_alone(group)
+        silent = wire.join_alone(group, timeout_ms=SHORT_SESSION_S * 1000)
         heir = Member(clients, topic, group)
         poll_until([heir], lambda: heir.partitions == {0}, "the heir takes over")
         assert wire.heartbeat(group, silent.generation, silent.member) == UNKNOWN_MEMBER_ID

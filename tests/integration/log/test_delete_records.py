@@ -35,10 +35,16 @@ def test_a_reader_at_a_deleted_offset_goes_by_its_reset_policy(clients: Clients)
     delete_before(clients, topic, 60).result(TIMEOUT_S)
 
     def first_after_reset(policy: str) -> int | None:
-        reader = clients.consumer(config={"auto.offset.reset": policy})
+        config = {"auto.offset.reset": policy, "enable.partition.eof": policy == "latest"}
+        reader = clients.consumer(config=config)
         reader.assign([TopicPartition(topic, 0, 10)])
         if policy == "latest":
-            assert reader.poll(1) is None
+            # It says when it is at the end: what comes later is after the reset.
+            end = reader.poll(TIMEOUT_S)
+            assert end is not None
+            error = end.error()
+            assert error is not None, "a record before the end"
+            assert (error.code(), end.offset()) == (KafkaError._PARTITION_EOF, 100)
             clients.produce(topic, [b"new"])
         return take(reader, 1)[0].offset()
 

@@ -4,12 +4,15 @@ import time
 
 from confluent_kafka import KafkaError
 
-from tests.integration.log.clients import Clients, unique
+from tests.integration.log.clients import SESSION_S, SHORT_SESSION_S, Clients, unique
 from tests.integration.log.members import Member, poll_until, shared_out
 
 
-def static(clients: Clients, topic: str, group: str, instance: str) -> Member:
-    return Member(clients, topic, group, config={"group.instance.id": instance})
+def static(
+    clients: Clients, topic: str, group: str, instance: str, session_s: int = SESSION_S
+) -> Member:
+    config = {"group.instance.id": instance, "session.timeout.ms": session_s * 1000}
+    return Member(clients, topic, group, config=config)
 
 
 def test_a_static_member_restarts_without_a_rebalance(clients: Clients) -> None:
@@ -30,7 +33,8 @@ def test_a_static_member_restarts_without_a_rebalance(clients: Clients) -> None:
 
 def test_a_static_member_that_stays_away_loses_its_partitions(clients: Clients) -> None:
     topic, group = clients.topic(partitions=4), unique("group")
-    one, two = (static(clients, topic, group, name) for name in ("one", "two"))
+    one = static(clients, topic, group, "one")
+    two = static(clients, topic, group, "two", SHORT_SESSION_S)
     poll_until([one, two], lambda: shared_out([one, two], 4), "two share")
     two.consumer.close()
     poll_until([one], lambda: one.partitions == {0, 1, 2, 3}, "the rest takes over")

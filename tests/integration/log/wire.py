@@ -12,6 +12,8 @@ from typing import Self
 from tests.kit.processes import wait_until
 
 TIMEOUT_S = 10
+SESSION_MS = 20_000
+"""These members send no heartbeats by themselves, and are not to be forgotten by mistake."""
 
 PRODUCE, OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 0, 8, 10, 11, 12
 SYNC_GROUP, API_VERSIONS, INIT_PRODUCER_ID = 14, 18, 22
@@ -135,7 +137,7 @@ class Wire:
         return answer.take("h"), answer.take("q")
 
     def send_join(
-        self, group: str, member: str = "", *, timeout_ms: int = 3000, protocol: str = "range"
+        self, group: str, member: str = "", *, timeout_ms: int = SESSION_MS, protocol: str = "range"
     ) -> None:
         """Send JoinGroup v2, whose answer may wait for other members."""
         times = struct.pack(">ii", timeout_ms, timeout_ms)
@@ -151,19 +153,19 @@ class Wire:
         answer.text()
         return Membership(error, generation, answer.text())
 
-    def join(self, group: str, member: str = "") -> Membership:
+    def join(self, group: str, member: str = "", *, timeout_ms: int = SESSION_MS) -> Membership:
         """Join; blocks while other members have yet to join again."""
-        self.send_join(group, member)
+        self.send_join(group, member, timeout_ms=timeout_ms)
         return self.receive_join()
 
-    def join_alone(self, group: str) -> Membership:
+    def join_alone(self, group: str, *, timeout_ms: int = SESSION_MS) -> Membership:
         """Join and sync as the only member of a new group, once its coordinator is ready."""
         wait_until(lambda: self.find_coordinator(group) not in NOT_READY, "a coordinator")
-        membership = self.join(group)
+        membership = self.join(group, timeout_ms=timeout_ms)
         deadline_s = time.monotonic() + TIMEOUT_S
         while membership.error in NOT_READY and time.monotonic() < deadline_s:
             time.sleep(0.05)
-            membership = self.join(group)
+            membership = self.join(group, timeout_ms=timeout_ms)
         assert (membership.error, self.sync(group, membership)) == (0, 0)
         return membership
 

@@ -22,7 +22,7 @@ from tests.integration.producer.reading import rows
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import wait_until
 
-PATIENCE_S = 3.0
+PATIENCE_S = 8.0
 WORD_S = 30
 Word = int | str
 

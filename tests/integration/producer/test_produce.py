@@ -4,6 +4,7 @@ import json
 import random
 import re
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ LINES = 40_000
 PADDING = "x" * 450
 """Makes a file of many chunks of few lines, so that there is much to interrupt and little to count.
 """
+SIZES = (LINES, 4 * LINES, 16 * LINES)
+"""Of files that are sent until one is caught half-way: who sends may be quicker than who looks."""
+
 KILLS = 3
 PATIENCE_S = 60
 TOPIC = "tally.increments"
@@ -92,6 +96,27 @@ def wait_until_sending(process: Process, file: Path, records: Callable[[], int])
     )
 
 
+def hold_while_sending(process: Process, file: Path, records: Callable[[], int]) -> None:
+    """The same, and then it does nothing until SIGCONT.
+
+    It goes on in small steps while somebody looks, for it may need less for the whole file than a
+    look takes on a busy machine.
+    """
+    wait_until(lambda: progress_of(file) or not process.running, "it begins", timeout_s=PATIENCE_S)
+    process.send(signal.SIGSTOP)
+    before = records()
+
+    def has_sent() -> bool:
+        if records() > before + 1 or not process.running:
+            return True
+        process.send(signal.SIGCONT)
+        time.sleep(0.02)
+        process.send(signal.SIGSTOP)
+        return False
+
+    wait_until(has_sent, "something is sent", timeout_s=PATIENCE_S, poll_s=0.002)
+
+
 @pytest.mark.parametrize("way", ["lines", "frames"])
 def test_killed_again_and_again_with_once_it_counts_each_line_once(
     tally: RunningTally, tmp_path: Path, way: str
@@ -124,27 +149,33 @@ def test_killed_again_and_again_with_once_it_counts_each_line_once(
 def test_interrupted_by_ctrl_c_it_sends_nothing_twice(
     tally: RunningTally, tmp_path: Path, way: str
 ) -> None:
-    family, file = f"interrupted-{way}", tmp_path / "events.ndjson"
-    truth = write_events(file, family, LINES, seed=2)
+    file = tmp_path / "events.ndjson"
     options = ["--frames"] if way == "frames" else []
-    with (
-        log_end(tally.kafka) as records,
-        start(tally, file, tmp_path / "first", *options) as process,
-    ):
-        wait_until_sending(process, file, records)
-        process.send(signal.SIGINT)
-        assert process.wait(timeout_s=PATIENCE_S) == 130, process.output()
-        said = process.output()
+    for lines in SIZES:
+        family = f"interrupted-{way}-{lines}"
+        truth = write_events(file, family, lines, seed=2)
+        with (
+            log_end(tally.kafka) as records,
+            start(tally, file, tmp_path / f"first-{lines}", *options) as process,
+        ):
+            hold_while_sending(process, file, records)
+            process.send(signal.SIGINT)
+            process.send(signal.SIGCONT)
+            code = process.wait(timeout_s=PATIENCE_S)
+            said = process.output()
+        if code:
+            break
+    assert code == 130, said
     kept = progress_of(file)
     assert said.count("\n") == 1
     assert f"interrupted after line {kept['lines']}, byte {kept['offset']}" in said
     assert f"`tally produce {file} --resume` goes on" in said
-    assert 0 < kept["sent"] == kept["lines"] < LINES
+    assert 0 < kept["sent"] == kept["lines"] < lines
 
     refused = tally.run("produce", str(file), code=1)
     assert "go on with --resume" in refused.stderr
     done = tally.json("produce", str(file), "--resume", *options)
-    assert (done["sent"], done["refused"], done["unknown"]) == (LINES, 0, 0)
+    assert (done["sent"], done["refused"], done["unknown"]) == (lines, 0, 0)
     expect(tally, family, truth, done["receipt"])
 
 
@@ -199,23 +230,28 @@ def test_a_lost_kafka_ends_it_with_a_line_that_says_how_to_go_on(
     tmp_path: Path, once: bool
 ) -> None:
     broker = EmbeddedLog(tmp_path / "log")
-    broker.start()
+    file = tmp_path / "events.ndjson"
+    options = ["--timeout=4", *(["--once"] if once else [])]
     try:
-        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 4)
-        file = tmp_path / "events.ndjson"
-        write_events(file, "lost", LINES, seed=3)
-        lost = RunningTally(broker.bootstrap, "http://127.0.0.1:1")
-        options = ["--timeout=2", *(["--once"] if once else [])]
-        with (
-            log_end(broker.bootstrap) as records,
-            start(lost, file, tmp_path / "out", *options) as process,
-        ):
-            wait_until_sending(process, file, records)
-            broker.kill()
-            assert process.wait(timeout_s=PATIENCE_S) == 1, process.output()
-            said = process.output()
+        for lines in SIZES:
+            broker.start()
+            topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 4)
+            write_events(file, "lost", lines, seed=3)
+            lost = RunningTally(broker.bootstrap, "http://127.0.0.1:1")
+            with (
+                log_end(broker.bootstrap) as records,
+                start(lost, file, tmp_path / f"out-{lines}", *options) as process,
+            ):
+                hold_while_sending(process, file, records)
+                broker.kill()
+                process.send(signal.SIGCONT)
+                code = process.wait(timeout_s=PATIENCE_S)
+                said = process.output()
+            if code:
+                break
     finally:
         broker.kill()
+    assert code == 1, said
     kept = progress_of(file)
     assert said.count("\n") == 1
     found = re.search(r"([\d,]+) lines between bytes (\d+) and (\d+)", said)

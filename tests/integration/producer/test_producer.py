@@ -37,6 +37,8 @@ from tests.kit.processes import wait_until
 
 AT_MS = 1_700_000_000_000
 PATIENCE_S = 60
+IMPATIENCE_S = 6.0
+"""After so long a delivery is given up; while the broker is there, it takes less on any machine."""
 
 embedded_only = pytest.mark.parametrize("shared_log", ["embedded"], indirect=True)
 """Where the broker is only away: it does not matter which one, and Kafka takes long to start."""
@@ -130,7 +132,7 @@ def test_a_broker_that_dies_and_comes_back_gets_everything_once(log: Broker) -> 
 @embedded_only
 def test_what_is_not_confirmed_in_time_is_unknown_and_never_sent_again(log: Broker) -> None:
     told: list[Unknown] = []
-    with Producer(log.bootstrap, delivery_timeout=4.0, on_unknown=told.append) as producer:
+    with Producer(log.bootstrap, delivery_timeout=IMPATIENCE_S, on_unknown=told.append) as producer:
         producer.increment("unknown:before", at=AT_MS).places(PATIENCE_S)
         log.kill()
         receipt = producer.increment("unknown:during", 5, at=AT_MS)
@@ -150,7 +152,7 @@ def test_what_is_not_confirmed_in_time_is_unknown_and_never_sent_again(log: Brok
 
 @embedded_only
 def test_without_anybody_to_tell_flush_and_leaving_raise(log: Broker) -> None:
-    producer = Producer(log.bootstrap, delivery_timeout=1.0)
+    producer = Producer(log.bootstrap, delivery_timeout=IMPATIENCE_S)
     producer.increment("raised:warm", at=AT_MS).places(PATIENCE_S)
     log.kill()
     producer.increment("raised:a", at=AT_MS)
@@ -255,7 +257,7 @@ def test_who_is_told_of_unknown_ones_may_send_again_but_not_wait(
                 refused.set()
                 return
 
-    producers.append(stuck(delivery_timeout=1.0, on_unknown=send_more_and_more))
+    producers.append(stuck(delivery_timeout=IMPATIENCE_S, on_unknown=send_more_and_more))
 
     assert refused.wait(PATIENCE_S)
 

@@ -22,7 +22,7 @@ from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
 from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import Process, wait_until
-from tests.kit.tally import TALLY
+from tests.kit.tally import START_TIMEOUT_S, TALLY
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
@@ -193,7 +193,7 @@ def refuse_while_somebody_is_in_the_group(site: Site) -> None:
     # A process that is killed: closing such a client in this one may hang for ever, since the
     # committed offsets are no longer in the log.
     with Process(command, output_path=site.folder / "somebody-else.txt") as member:
-        member.wait_for_line(r"^assigned")
+        member.wait_for_line(r"^assigned", timeout_s=START_TIMEOUT_S)
         done = site.tally.run_process("accept-log", code=1)
     wait_until(lambda: not members(site.kafka, BUILD), "the group is empty", timeout_s=60)
     assert f"workers of group {group} run" in done.stderr
