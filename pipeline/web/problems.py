@@ -26,7 +26,7 @@ from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import UnknownDeliveryError
 from pipeline.strict.answers import NotDecidedYetError
 from pipeline.web.counting import NotCountedYetError
-from pipeline.web.limits import TooLargeError
+from pipeline.web.limits import TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,7 @@ STATUS: dict[type[TallyError], int] = {
     NotAllowedError: 403,
     TooFastError: 429,
     TooLargeError: 413,
+    TooSlowError: 408,
     NotCountedYetError: 412,
     UnknownDeliveryError: 504,
     NotDecidedYetError: 504,
@@ -61,6 +62,7 @@ REFUSED: dict[type[TallyError], metric.RefusalReason] = {
     NotAllowedError: "not_allowed",
     TooFastError: "too_fast",
     TooLargeError: "too_large",
+    TooSlowError: "too_slow",
 }
 """What is turned away before it is looked at."""
 
@@ -82,6 +84,9 @@ def of_error(error: TallyError) -> Response:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="tally"'
+    if isinstance(error, TooSlowError):
+        # The rest of the body may still come, and is no request.
+        headers["Connection"] = "close"
     if isinstance(error, TooFastError):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif isinstance(error, TryAgainError) and not isinstance(error, UnknownDeliveryError):

@@ -1,4 +1,4 @@
-"""Commands to strict counters over HTTP: what is left out is filled in, what is wrong is refused."""
+"""Commands to strict counters over HTTP: what is left out is filled in, what is wrong refused."""
 
 from types import SimpleNamespace
 from typing import Any, cast
