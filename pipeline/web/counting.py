@@ -92,7 +92,8 @@ class Counting:
 
     `cached` is at most `cache_age_s` old: the rolled-up total where that is allowed to be as old as
     a rollup, else the exact sum, kept. `exact` is summed after the call. `live` is exact after the
-    owners flushed.
+    owners flushed. Strict counters are never answered from memory: their offsets are in no session,
+    so that nothing would tell which of two values is the older one.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Counting:
         self._rollup_interval_ms = round(rollup_interval_s * 1000)
         self._takes_rolled_up = cache_age_s >= rollup_interval_s
         self._settled = Settled(clock)
+        self._ground: Ground | None = None
         self._exact = Batches(self._load_exact)
         filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
         self.cache: Cache[Asked, Counted] = Cache(
@@ -128,6 +130,8 @@ class Counting:
     async def cached(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
         """At most the settable age old, and nothing before what was `seen`."""
         self._meter.add(metric.READS_CACHED())
+        if self._ground is not None and self._ground.is_strict(asked.counter):
+            return self._told(await self._exact.fresh(asked))
         if seen:
             return await self._cached_since(asked, seen)
         found = self.cache.kept(asked)
@@ -254,6 +258,7 @@ class Counting:
         """One question for each region that is asked for."""
         asked_s = self._clock.monotonic_s()
         look = await self._flushed.look(POSITIONS_AGE_S, POSITIONS_AHEAD_S)
+        self._ground, places = look.ground, look.places
         regions: dict[str | None, list[str]] = {}
         for key in keys:
             regions.setdefault(key.region, []).append(key.counter)
@@ -271,8 +276,8 @@ class Counting:
             answers, latest = await self._asking.ask(question)
             for counter, answer in answers.items():
                 # What was rolled up holds no place for certain.
-                places = look.places if answer.mode == "exact" else Places()
-                found[Asked(counter, region)] = Counted(answer, places, latest[counter], asked_s)
+                held = places if answer.mode == "exact" else Places()
+                found[Asked(counter, region)] = Counted(answer, held, latest[counter], asked_s)
         return found
 
 

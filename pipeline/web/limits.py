@@ -1,4 +1,4 @@
-"""How much of a request is taken, and for how long: bodies are cut off before they are in memory."""
+"""How much of a request is taken, and for how long: bodies are cut off before they fill memory."""
 
 from __future__ import annotations
 

@@ -214,7 +214,8 @@ async def _all(
 
 def _counted(request: Request, found: Counted, seen: Places, max_age_s: int = 0) -> Response:
     document: dict[str, Any] = found.answer.document()
-    kept_s = max_age_s if found.answer.complete else 0
+    # An edge's copy of a strict value would be older than what the session saw, and nothing tells.
+    kept_s = max_age_s if found.answer.complete and not found.answer.is_strict else 0
     return answered(request, document, max_age_s=kept_s, session=_session(seen, [found]))
 
 

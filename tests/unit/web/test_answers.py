@@ -10,7 +10,7 @@ from pipeline.access.grant import Grant, Rights
 from pipeline.access.tokens import Known, digest_of, new_token
 from pipeline.errors import BadInputError, OperatorError, TallyError, TryAgainError
 from pipeline.producer.receipts import NotStoredError, Places, UnknownDeliveryError
-from pipeline.rules import CountingRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web.problems import TEXT_CHARS_MAX, of_error
 from pipeline.web.sites import check_site, is_loopback
 from tests.unit.web.app import Site, site_of
@@ -282,3 +282,10 @@ async def test_a_refused_increment_is_answered_with_its_reason_before_kafka_is_n
     monkeypatch.setattr(site.services.timely, "_known", rules)
     answer = await site.client.post(f"{LIKES}/increment", content=body)
     assert answer.status_code == 422, answer.text
+
+
+async def test_no_edge_keeps_the_value_of_a_strict_counter(world: World, site: Site) -> None:
+    world.applied = CountingRules(families={"likes": FamilyRules(strict=StrictRules())})
+    answer = await site.client.get(LIKES)
+    assert answer.json()["complete"] is True
+    assert answer.headers["cache-control"] == "public, no-cache"

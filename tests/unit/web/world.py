@@ -12,6 +12,7 @@ from pipeline.reads.as_of import as_of
 from pipeline.reads.counts import CountAnswer, Ground, Scope
 from pipeline.reads.reads import FlushedShard, Reads
 from pipeline.reads.settled import Settled
+from pipeline.rules import CountingRules
 from pipeline.web import counting
 from pipeline.web.asking import Asking
 from tests.kit.clocks import ManualClock
@@ -34,6 +35,7 @@ class World:
     looks: int = 0
     looked_at: list[int | None] = field(default_factory=list)
     live: int = 1
+    applied: CountingRules | None = None
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -61,8 +63,9 @@ class World:
             for shard, through in self.flushed.items()
         ]
 
-    def rules(self) -> None:
-        """Nobody applied any."""
+    def rules(self) -> CountingRules | None:
+        """None while nobody applied any."""
+        return self.applied
 
     def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
         """Of the border: one build, one cluster, and no day is final. Nothing is adjusted."""
@@ -75,11 +78,11 @@ class World:
         self,
         counters: Sequence[str],
         mode: Any,
-        positions: Sequence[FlushedShard],
+        ground: Ground,
     ) -> dict[str, CountAnswer]:
         self.counts += 1
         self.asked.append((mode, list(counters)))
-        known = as_of(positions, self.clock.now_ms())
+        known = as_of(ground.positions, self.clock.now_ms())
         stale_ms = self.rolled_up_ms if mode == "cached" else known.staleness_ms
         return {
             counter: CountAnswer(
@@ -91,6 +94,7 @@ class World:
                 known.text,
                 stale_ms,
                 known.complete,
+                is_strict=ground.is_strict(counter),
             )
             for counter in counters
         }
@@ -111,7 +115,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ground: Ground,
         settled: Settled,
     ) -> dict[str, CountAnswer]:
-        return made.count_many(counters, mode, ground.positions)
+        return made.count_many(counters, mode, ground)
 
     def last_places(reads: Any, counters: Sequence[str]) -> dict[str, Places]:
         return {counter: made.latest.get(counter, Places()) for counter in counters}
