@@ -132,8 +132,9 @@ class Counting:
         self._meter.add(metric.READS_CACHED())
         if self._ground is not None and self._ground.is_strict(asked.counter):
             return self._told(await self._exact.fresh(asked))
-        if seen:
-            return await self._cached_since(asked, seen)
+        return await (self._cached_since(asked, seen) if seen else self._cached(asked))
+
+    async def _cached(self, asked: Asked) -> Counted:
         found = self.cache.kept(asked)
         if found is not None:
             self._on_cache_read(hit=True)
@@ -175,8 +176,19 @@ class Counting:
         found = self.cache.kept(asked)
         if found is not None and covers(found.places, seen):
             return self._told(self._aged(found, "cached"))
-        # What was seen is in ClickHouse, and so are its positions, or soon will be.
-        found = await self.exact(asked, seen, LOAD_S_MAX)
+        known = self.cache.kept(asked, LATE_S_MAX)
+        if known is not None and not covers(known.places, seen):
+            known = None
+        try:
+            async with asyncio.timeout(LOAD_S_MAX if known is not None else None):
+                # What was seen is in ClickHouse, and so are its positions, or soon will be.
+                found = await self.exact(asked, seen, LOAD_S_MAX)
+        except NotCountedYetError:
+            raise
+        except (TryAgainError, TimeoutError):
+            if known is None:
+                raise
+            return self._late(known, _AWAY)
         if not self._takes_rolled_up:
             self.cache.keep(asked, found)
         return found

@@ -235,13 +235,35 @@ async def test_a_session_that_is_ahead_of_clickhouse_is_refused_and_never_answer
         await counting_of(world).cached(LIKES, {5: 1})
 
 
-async def test_a_session_gets_no_late_answer_while_clickhouse_is_away(world: World) -> None:
+async def test_while_clickhouse_is_away_a_session_is_told_what_has_all_it_has_seen_or_nothing(
+    world: World,
+) -> None:
     counting = counting_of(world)
+    world.values["likes:a"] = 3
     await counting.cached(LIKES, {})
     world.error = TryAgainError("away")
     world.clock.advance(AGE_S + 1)
+    late = (await counting.cached(LIKES, {0: 10})).answer
+    assert (late.total, late.complete, late.staleness_ms) == (3, False, 3000)
+    assert late.remarks == ["ClickHouse does not answer: this is what was known last"]
+    for seen in ({0: 11}, {0: 1, 2: 0}):
+        with pytest.raises(TryAgainError, match="away"):
+            await counting.cached(LIKES, seen)
+    world.clock.advance(LATE_S_MAX)
     with pytest.raises(TryAgainError, match="away"):
         await counting.cached(LIKES, {0: 1})
+
+
+async def test_a_clickhouse_that_hangs_holds_no_session_up_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting_module, "LOAD_S_MAX", 0.02)
+    counting = counting_of(world)
+    await counting.cached(LIKES, {})
+    world.clock.advance(AGE_S + 1)
+    world.open.clear()
+    late = await asyncio.wait_for(counting.cached(LIKES, {0: 10}), 5)
+    assert not late.answer.complete
 
 
 async def test_a_strict_counter_is_never_answered_older_than_it_was_seen(world: World) -> None:
