@@ -59,7 +59,7 @@ class World:
         self.looked_at.append(build)
         at_ms = self.clock.now_ms() if self.flushed_at_ms is None else self.flushed_at_ms
         return [
-            FlushedShard(shard, through, at_ms, through, at_ms, at_ms)
+            FlushedShard(shard, through, at_ms, through, at_ms, at_ms, build=build or self.live)
             for shard, through in self.flushed.items()
         ]
 
@@ -82,7 +82,7 @@ class World:
     ) -> dict[str, CountAnswer]:
         self.counts += 1
         self.asked.append((mode, list(counters)))
-        known = as_of(ground.positions, self.clock.now_ms())
+        known = as_of(ground.positions, self.clock.now_ms(), ground.rules)
         stale_ms = self.rolled_up_ms if mode == "cached" else known.staleness_ms
         return {
             counter: CountAnswer(
