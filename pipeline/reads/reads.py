@@ -151,8 +151,14 @@ def _merged(rows: Sequence[Sequence[Any]]) -> list[FlushedShard]:
     found = []
     for shard, replica in sorted(owners):
         columns = zip(*owners[shard, replica], strict=True)
-        *figures, build = map(max, columns)
-        found.append(FlushedShard(shard, *figures, replica, build))
+        through, at_ms, checkpointed, checkpointed_ms, log_ms, version, build = map(max, columns)
+        found.append(
+            FlushedShard(
+                *(shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version),
+                replica=replica,
+                build=build,
+            )
+        )
     return found
 
 
