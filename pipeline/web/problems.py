@@ -21,6 +21,7 @@ from pipeline.errors import (
     OperatorError,
     TallyError,
     TryAgainError,
+    UncountedFamilyError,
 )
 from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import UnknownDeliveryError
@@ -78,6 +79,13 @@ def problem(status: int, text: str, headers: Mapping[str, str] | None = None) ->
     return Response(body, status, never_kept, media_type="application/json")
 
 
+def text_of(error: TallyError) -> str:
+    """What is told of an error: no names of families that the caller did not ask for."""
+    if isinstance(error, UncountedFamilyError):
+        return f"{error.without_others}; /api/v1/families lists those you may read"
+    return str(error)
+
+
 def of_error(error: TallyError) -> Response:
     """The answer to an error that was raised on purpose."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 503)
@@ -92,7 +100,7 @@ def of_error(error: TallyError) -> Response:
     elif isinstance(error, TryAgainError) and not isinstance(error, UnknownDeliveryError):
         # Who sends again what may be stored risks counting it twice, so nobody is told to.
         headers["Retry-After"] = str(RETRY_AFTER_S)
-    return problem(status, str(error), headers)
+    return problem(status, text_of(error), headers)
 
 
 def told(request: Request, error: TallyError) -> Response:

@@ -11,7 +11,7 @@ from schemas.frames import FRAME_SCHEMA
 
 
 def table(rows: int) -> pa.Table:
-    columns = {name: [None] * rows for name in FRAME_SCHEMA.names}
+    columns: dict[str, list[object]] = {name: [None] * rows for name in FRAME_SCHEMA.names}
     columns["counter"], columns["delta"] = ["a:b"] * rows, [1] * rows
     return pa.Table.from_pydict(columns, FRAME_SCHEMA)
 

@@ -8,7 +8,13 @@ import pytest
 from pipeline.access.access import Access
 from pipeline.access.grant import Grant, Rights
 from pipeline.access.tokens import Known, digest_of, new_token
-from pipeline.errors import BadInputError, OperatorError, TallyError, TryAgainError
+from pipeline.errors import (
+    BadInputError,
+    OperatorError,
+    TallyError,
+    TryAgainError,
+    UncountedFamilyError,
+)
 from pipeline.producer.receipts import NotStoredError, Places, UnknownDeliveryError
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web.problems import TEXT_CHARS_MAX, of_error
@@ -289,3 +295,15 @@ async def test_no_edge_keeps_the_value_of_a_strict_counter(world: World, site: S
     answer = await site.client.get(LIKES)
     assert answer.json()["complete"] is True
     assert answer.headers["cache-control"] == "public, no-cache"
+
+
+async def test_who_asks_for_a_family_nobody_counted_hears_no_names_of_others(
+    world: World, site: Site
+) -> None:
+    world.error = UncountedFamilyError("nope", "there are salaries, views")
+    for path in ("top", "trending"):
+        answer = await site.client.get(f"/api/v1/families/nope/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["error"] == (
+            "nothing of a family 'nope' was ever counted; /api/v1/families lists those you may read"
+        )
