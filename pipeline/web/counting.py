@@ -14,6 +14,7 @@ from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.reads.counts import Scope, count_many
 from pipeline.reads.flush_requests import as_live
 from pipeline.reads.last_places import last_places, united
+from pipeline.reads.names_sent import sent_bytes
 from pipeline.reads.receipts import told
 from pipeline.reads.settled import Settled
 from pipeline.slots import spill_counter
@@ -117,8 +118,9 @@ class Counting:
         self._takes_rolled_up = cache_age_s >= rollup_interval_s
         self._settled = Settled(clock)
         self._ground: Ground | None = None
-        self._exact = Batches(self._load_exact)
-        filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
+        self._exact = Batches(self._load_exact, bytes_of=_sent_bytes)
+        rolled_up = Batches(self._load_rolled_up, bytes_of=_sent_bytes)
+        filled = rolled_up if self._takes_rolled_up else self._exact
         self.cache: Cache[Asked, Counted] = Cache(
             filled,
             clock,
@@ -291,6 +293,11 @@ class Counting:
                 held = places if answer.mode == "exact" else Places()
                 found[Asked(counter, region)] = Counted(answer, held, latest[counter], asked_s)
         return found
+
+
+def _sent_bytes(asked: Asked) -> int:
+    """Of its name, and of its family's rest, which is asked for with it."""
+    return sent_bytes(asked.counter) + sent_bytes(spill_counter(asked.counter.partition(":")[0]))
 
 
 def _count_and_place(
