@@ -24,6 +24,14 @@ class NothingThereError(OperatorError):
     """What was asked for does not exist, such as a family that nobody ever counted."""
 
 
+class UncountedFamilyError(NothingThereError):
+    """A family that nobody ever counted. Its text names others, which not everybody may know."""
+
+    def __init__(self, family: str, others: str) -> None:
+        self.without_others = f"nothing of a family {family!r} was ever counted"
+        super().__init__(f"{self.without_others}; {others}")
+
+
 class ShardRefusedError(OperatorError):
     """A worker will not count a shard on, because its counts would be wrong."""
 

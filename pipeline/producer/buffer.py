@@ -38,7 +38,8 @@ class Buffer:
         self.is_asleep = False
         self.why_closed = "the producer is closed; make a new one"
         self._raises = raises
-        self._never_waiting: set[int] = set()
+        # By thread, and gone with it: numbers of threads are given again to others.
+        self._here = threading.local()
         self._adding = 0
         self._is_urgent = False
         self._came = threading.Condition(self.lock)
@@ -47,7 +48,7 @@ class Buffer:
 
     def never_wait_here(self) -> None:
         """In this thread, adding raises BufferFullError instead of waiting."""
-        self._never_waiting.add(threading.get_ident())
+        self._here.never_waits = True
 
     def wait_for_room(self) -> None:
         """Returns with room in the open batch. Raises BufferFullError, or OperatorError if it is
@@ -69,9 +70,10 @@ class Buffer:
         self._came.notify()
 
     def add(self, tables: list[pa.Table]) -> Receipt:
-        """Add many. Waits for room before each table; where it raises instead, it takes none.
+        """Add many. Waits for room before each table.
 
-        What has begun is finished, also if the buffer is closed meanwhile.
+        Where it raises BufferFullError instead, it takes none, or all of them, beyond the bound,
+        too. What has begun is finished, also if the buffer is closed meanwhile.
         """
         receipts: list[Receipt] = []
         with self.lock:
@@ -79,7 +81,7 @@ class Buffer:
             self._adding += 1
             try:
                 for table in tables:
-                    while receipts and not self._raises and self.open.rows >= self.rows_max:
+                    while receipts and not self._never_waits and self.open.rows >= self.rows_max:
                         self._wait()
                     receipts.append(self._add(table))
             finally:
@@ -133,8 +135,13 @@ class Buffer:
             self.tell()
         return Receipt(self.open.outcome, first, first + table.num_rows)
 
+    @property
+    def _never_waits(self) -> bool:
+        """Whether adding raises instead of waiting, in this thread."""
+        return self._raises or getattr(self._here, "never_waits", False)
+
     def _wait(self) -> None:
-        if self._raises or threading.get_ident() in self._never_waiting:
+        if self._never_waits:
             raise BufferFullError(
                 f"{amount(self.open.rows, 'increment')} waiting, since Kafka is away or slow; try "
                 "later"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.reads.reads import FlushedShard
+    from pipeline.rules import CountingRules
 
 COMPLETE_WITHIN_MS = 30_000
 """A shard that was flushed longer ago may have counts that are not here: even an idle one is
@@ -33,11 +34,28 @@ class AsOf:
         return None if self.at_ms is None else rfc3339(self.at_ms)
 
 
-def as_of(positions: Sequence[FlushedShard], now_ms: int) -> AsOf:
-    """As of when cells are that were read after these positions."""
+def as_of(
+    positions: Sequence[FlushedShard], now_ms: int, rules: CountingRules | None = None
+) -> AsOf:
+    """As of when cells are that were read after these positions.
+
+    `rules` are those applied last, where they were read: by them, shards that were never flushed
+    are missed.
+    """
     flushed = {shard.shard: shard.flushed_at_ms for shard in positions}
-    shards = range(max(flushed, default=-1) + 1)
+    shards = expected_shards(positions, rules)
     return oldest([flushed.get(shard) for shard in shards], now_ms, COMPLETE_WITHIN_MS)
+
+
+def expected_shards(positions: Sequence[FlushedShard], rules: CountingRules | None) -> range:
+    """The shards there are for certain: ClickHouse alone does not know of more.
+
+    Those up to the last that was ever flushed, and as many as the topic had when rules were applied
+    first, for Kafka takes no partition away. Those that were added since are known from when on
+    one after them, or they themselves, are flushed.
+    """
+    flushed = max((shard.shard for shard in positions), default=-1) + 1
+    return range(max(flushed, 0 if rules is None else rules.id_partitions))
 
 
 def oldest(at_ms: Sequence[int | None], now_ms: int, complete_within_ms: int) -> AsOf:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.reads import sketched, spans
-from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, oldest
+from pipeline.reads.as_of import COMPLETE_WITHIN_MS, as_of, expected_shards, oldest
 from pipeline.reads.estimating import Bounds
 from pipeline.reads.lifetimes import has_adjustments, read_border, read_lifetimes
 from pipeline.reads.strict import NO_WINDOWS, read_strict
@@ -85,6 +85,10 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
             return Ground(positions, known.border, known.rules, is_adjusted)
     positions = reads.positions()
     border = read_border(reads, len(positions))
+    if border is not None and any(shard.build != border.build for shard in positions):
+        # Another build became the live one in between: both are to be of the same.
+        before, positions = len(positions), reads.positions(border.build)
+        border = border if len(positions) == before else None
     is_adjusted = border is None or has_adjustments(reads, border)
     return Ground(positions, border, reads.rules(), is_adjusted)
 
@@ -192,7 +196,7 @@ def count_many(
     if mode == "cached" and any(piece.grain == "1m" for piece in plan.pieces):
         mode = "exact"
     cached = mode == "cached"
-    rolled_up = _rolled_up(reads, positions) if cached else None
+    rolled_up = _rolled_up(reads, ground) if cached else None
     rests = {spill_counter(_family(counter)) for counter in counters} | {spill_counter("")}
     spills = rests - {*counters}
     names = [*counters, *sorted(spills)]
@@ -218,7 +222,7 @@ def count_many(
     is_all_exact = is_of_all_time and spills == rests and not any(amounts.values())
     estimated = {} if is_all_exact else _estimated(reads, counters, scope, plan, cached=cached)
     known = (
-        as_of(positions, reads.now_ms())
+        as_of(positions, reads.now_ms(), ground.rules)
         if rolled_up is None
         else oldest(rolled_up, reads.now_ms(), _complete_within_ms(rollup_interval_ms))
     )
@@ -337,10 +341,10 @@ def _windows(sums: Sums, scope: Scope) -> list[WindowCount]:
     return [WindowCount(spans.window_text(at_ms), net) for at_ms, net in sorted(windows.items())]
 
 
-def _rolled_up(reads: Reads, positions: Sequence[FlushedShard]) -> list[int | None]:
+def _rolled_up(reads: Reads, ground: Ground) -> list[int | None]:
     """Up to which log time each shard is rolled up; None for one that never was."""
     rolled = reads.rolled_log_ms()
-    return [rolled.get(shard.shard) for shard in positions]
+    return [rolled.get(shard) for shard in expected_shards(ground.positions, ground.rules)]
 
 
 def _complete_within_ms(rollup_interval_ms: int) -> int:

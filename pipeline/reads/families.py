@@ -19,3 +19,13 @@ def names(reads: Reads) -> list[str]:
         f"WHERE {live.ALL} AND name != '' ORDER BY name LIMIT {LISTED_MAX}"
     )
     return [str(name) for (name,) in rows]
+
+
+def with_strict(reads: Reads) -> list[str]:
+    """The same with strict families, which are in no ranking: rules name them, before anything of
+    them is decided. Blocks; raises TryAgainError.
+    """
+    rules = reads.rules()
+    named = {} if rules is None else rules.families
+    strict = {name for name, family in named.items() if family.strict is not None}
+    return sorted({*names(reads), *strict})

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.errors import NothingThereError
+from pipeline.errors import UncountedFamilyError
 from pipeline.reads import heavy_sql, live, spans
 from pipeline.reads.exact_ranking import cells
 from pipeline.reads.sums import ATTEMPTS_MAX
@@ -62,7 +62,7 @@ def newest_ms(reads: Reads, family: str) -> tuple[int, str]:
     """The latest minute in which anything of the family was counted, and whose cells say so.
 
     These are its own, or those of all families that no rule names, "", where it has none.
-    Raises NothingThereError for a family nobody counted, TryAgainError. Blocks.
+    Raises UncountedFamilyError for a family nobody counted, TryAgainError. Blocks.
     """
     [(at_s,)] = reads.rows(
         "SELECT toUnixTimestamp(max(newest_windows.window)) FROM tally.newest_windows "
@@ -81,7 +81,7 @@ def newest_ms(reads: Reads, family: str) -> tuple[int, str]:
     names = [name for (name,) in rows]
     more = ", ..." if len(names) > LISTED_MAX else ""
     known = f"there are {', '.join(names[:LISTED_MAX])}{more}" if names else "nothing was, so far"
-    raise NothingThereError(f"nothing of a family {family!r} was ever counted; {known}")
+    raise UncountedFamilyError(family, known)
 
 
 def windows(

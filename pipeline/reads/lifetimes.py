@@ -13,6 +13,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pipeline.reads.names_sent import NAMES_BYTES_MAX, fitting, sent_bytes
 from pipeline.reads.settled import (
     NOTHING,
     Border,
@@ -157,7 +158,8 @@ def _read_settled(
         return known
     if settled is not None:
         aging = settled.aging(border, TOGETHER_MAX)
-        missing += [counter for counter in aging if counter not in counters]
+        others = (counter for counter in aging if counter not in counters)
+        missing += fitting(others, NAMES_BYTES_MAX - sum(map(sent_bytes, missing)))
     asked_s = reads.monotonic_s()
     parameters = {"build": border.build, "border": border.day, "counters": missing}
     rows = (

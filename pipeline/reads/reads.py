@@ -40,6 +40,7 @@ class FlushedShard:
     log_ms: int
     rules_version: int = 0
     replica: str = ""
+    build: int = 0
 
 
 class Reads:
@@ -102,7 +103,7 @@ class Reads:
         rows = self.rows(
             "SELECT shard, flushed_through, toUnixTimestamp64Milli(flushed_at), "  # noqa: S608 - constants
             "checkpoint_through, toUnixTimestamp64Milli(checkpointed_at), "
-            "toUnixTimestamp64Milli(log_time), rules_version, toString(replica) "
+            "toUnixTimestamp64Milli(log_time), rules_version, build, toString(replica) "
             f"FROM tally.positions WHERE {which}",
             {} if build is None else {"build": build},
         )
@@ -150,10 +151,12 @@ def _merged(rows: Sequence[Sequence[Any]]) -> list[FlushedShard]:
     found = []
     for shard, replica in sorted(owners):
         columns = zip(*owners[shard, replica], strict=True)
-        through, at_ms, checkpointed, checkpointed_ms, log_ms, version = map(max, columns)
+        through, at_ms, checkpointed, checkpointed_ms, log_ms, version, build = map(max, columns)
         found.append(
             FlushedShard(
-                shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version, replica
+                *(shard, through, at_ms, checkpointed, checkpointed_ms, log_ms, version),
+                replica=replica,
+                build=build,
             )
         )
     return found

@@ -190,7 +190,9 @@ def greatest(
     """
     rows = (source or asked.source(reads)).greatest(asked.scope, k)
     notes = [] if rows else [asked.emptiness()]
-    return TopAnswer(asked.ranking(as_of(positions, reads.now_ms()), notes), ranked(rows))
+    return TopAnswer(
+        asked.ranking(as_of(positions, reads.now_ms(), reads.rules()), notes), ranked(rows)
+    )
 
 
 def rank(
@@ -218,7 +220,7 @@ def rank(
         notes = [f"it has no rank: its count in that time is {place.row.count:,}, not above 0"]
     above, below = _neighbours(place)
     return RankAnswer(
-        ranking=asked.ranking(as_of(positions, reads.now_ms()), notes),
+        ranking=asked.ranking(as_of(positions, reads.now_ms(), reads.rules()), notes),
         counter=counter,
         rank=place.rank,
         of=place.of,

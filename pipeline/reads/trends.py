@@ -125,7 +125,7 @@ def _known(
         return AsOf(None, None, complete=False)
     now_ms = reads.now_ms()
     # A minute asked for by name is over in every shard, so nothing of it can be missing.
-    complete = question.at_ms is not None or as_of(positions, now_ms).complete
+    complete = question.at_ms is not None or as_of(positions, now_ms, reads.rules()).complete
     return AsOf(minute.as_of_ms, max(0, now_ms - minute.as_of_ms), complete)
 
 

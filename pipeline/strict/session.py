@@ -19,6 +19,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from pipeline import topics
+from pipeline.errors import TallyError
 from pipeline.metrics.definitions import worker as metric
 from pipeline.strict.owned import Outcome
 from pipeline.strict.taking import take
@@ -45,6 +46,10 @@ least, so that every answer of a batch is in its counter's record."""
 
 POLL_MS = 200
 COMMIT_INTERVAL_S = 1.0
+
+LAST_FLUSH_S_MAX = 3.0
+"""How long others wait for the partitions of a decider that ends, while it flushes."""
+
 _WRITER_BYTES = 8
 
 
@@ -88,7 +93,10 @@ class Session:
         self._tombstones: dict[int, list[ChangelogRecord]] = {}
 
     async def run(self, rebalances: Rebalances, stopped: asyncio.Event) -> None:
-        """Decide until it is stopped. Raises TallyError, KafkaError, BrokenProducerError."""
+        """Decide until it is stopped; then what was decided is flushed, if ClickHouse takes it.
+
+        Raises TallyError, KafkaError, BrokenProducerError.
+        """
         committed_s = self._clock.monotonic_s()
         while not stopped.is_set():
             if rebalances.changed:
@@ -105,6 +113,15 @@ class Session:
                 committed_s = self._clock.monotonic_s()
                 await self._commit()
         await self._commit()
+        await self._flush_last()
+
+    async def _flush_last(self) -> None:
+        """Here, while the partitions are still this decider's: nobody may come after it."""
+        try:
+            async with asyncio.timeout(LAST_FLUSH_S_MAX):
+                await self._values.flush()
+        except (TallyError, TimeoutError) as error:
+            log.warning("the last strict values can be read when a worker is back: %s", error)
 
     async def _take_over(self) -> None:
         """Read the states of what is assigned now; what was in memory is forgotten."""

@@ -63,6 +63,7 @@ class ValueFlusher:
         self._waiting: dict[str, Value] = {}
         self._shards: frozenset[int] = frozenset()
         self._told_s = float("-inf")
+        self._one_at_a_time = asyncio.Lock()
 
     def own(self, shards: Iterable[int]) -> None:
         """From now on these partitions are this decider's; what waits of others is forgotten."""
@@ -97,6 +98,10 @@ class ValueFlusher:
         When is by ClickHouse's clock: of a worker's, the greatest time would hold for as long as it
         was ahead, and values that nobody flushes any more would look new.
         """
+        async with self._one_at_a_time:
+            await self._flush()
+
+    async def _flush(self) -> None:
         is_due = self._clock.monotonic_s() - self._told_s >= POSITION_INTERVAL_S
         if not self._waiting and not (self._shards and is_due):
             return

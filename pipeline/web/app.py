@@ -51,6 +51,7 @@ REFUSALS = {
     401: "no token, or one that does not hold",
     403: "the token is not for this family",
     404: "nothing of this was ever counted",
+    408: "the body did not arrive in time",
     412: "what `after` stands for is not counted yet",
     413: "too large",
     422: "the request makes no sense; `error` says why",

@@ -6,9 +6,11 @@ The more is asked, the larger the batches, and the number of queries stays bound
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pipeline.errors import TryAgainError
+from pipeline.reads.names_sent import NAMES_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -18,6 +20,9 @@ Value = TypeVar("Value")
 
 BATCH_MAX = 500
 """How many keys are asked for at once."""
+
+BATCH_BYTES_MAX = NAMES_BYTES_MAX
+"""How long their names may be together."""
 
 LANES = 2
 """How many batches are asked for at a time."""
@@ -38,9 +43,12 @@ class Batches(Generic[Key, Value]):
         load: Callable[[Sequence[Key]], Awaitable[dict[Key, Value]]],
         *,
         waiting_max: int = WAITING_MAX,
+        bytes_of: Callable[[Key], int] = lambda _: 0,
     ) -> None:
-        """`load` has a value for each key it is given."""
+        """`load` has a value for each key it is given: so many that their `bytes_of` add up to
+        BATCH_BYTES_MAX, or one."""
         self._load = load
+        self._bytes_of = bytes_of
         self._waiting_max = waiting_max
         self._waiting: dict[Key, asyncio.Future[Value]] = {}
         self._running: dict[Key, asyncio.Future[Value]] = {}
@@ -73,11 +81,21 @@ class Batches(Generic[Key, Value]):
         assert lane is not None
         try:
             while self._waiting:
-                keys = list(self._waiting)[:BATCH_MAX]
-                await self._ask({key: self._waiting.pop(key) for key in keys})
+                await self._ask({key: self._waiting.pop(key) for key in self._next()})
         finally:
             # Here, not when the task is done: a key that came in between would wait for nobody.
             self._lanes.discard(lane)
+
+    def _next(self) -> list[Key]:
+        """Those that waited longest, as many as may be asked for at once."""
+        keys: list[Key] = []
+        left = BATCH_BYTES_MAX
+        for key in islice(self._waiting, BATCH_MAX):
+            left -= self._bytes_of(key)
+            if keys and left < 0:
+                break
+            keys.append(key)
+        return keys
 
     async def _ask(self, batch: dict[Key, asyncio.Future[Value]]) -> None:
         self._running |= batch

@@ -14,6 +14,7 @@ from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.reads.counts import Scope, count_many
 from pipeline.reads.flush_requests import as_live
 from pipeline.reads.last_places import last_places, united
+from pipeline.reads.names_sent import sent_bytes
 from pipeline.reads.receipts import told
 from pipeline.reads.settled import Settled
 from pipeline.slots import spill_counter
@@ -92,7 +93,8 @@ class Counting:
 
     `cached` is at most `cache_age_s` old: the rolled-up total where that is allowed to be as old as
     a rollup, else the exact sum, kept. `exact` is summed after the call. `live` is exact after the
-    owners flushed.
+    owners flushed. Strict counters are never answered from memory: their offsets are in no session,
+    so that nothing would tell which of two values is the older one.
     """
 
     def __init__(
@@ -115,8 +117,10 @@ class Counting:
         self._rollup_interval_ms = round(rollup_interval_s * 1000)
         self._takes_rolled_up = cache_age_s >= rollup_interval_s
         self._settled = Settled(clock)
-        self._exact = Batches(self._load_exact)
-        filled = Batches(self._load_rolled_up) if self._takes_rolled_up else self._exact
+        self._ground: Ground | None = None
+        self._exact = Batches(self._load_exact, bytes_of=_sent_bytes)
+        rolled_up = Batches(self._load_rolled_up, bytes_of=_sent_bytes)
+        filled = rolled_up if self._takes_rolled_up else self._exact
         self.cache: Cache[Asked, Counted] = Cache(
             filled,
             clock,
@@ -128,8 +132,11 @@ class Counting:
     async def cached(self, asked: Asked, seen: Mapping[int, int]) -> Counted:
         """At most the settable age old, and nothing before what was `seen`."""
         self._meter.add(metric.READS_CACHED())
-        if seen:
-            return await self._cached_since(asked, seen)
+        if self._ground is not None and self._ground.is_strict(asked.counter):
+            return self._told(await self._exact.fresh(asked))
+        return await (self._cached_since(asked, seen) if seen else self._cached(asked))
+
+    async def _cached(self, asked: Asked) -> Counted:
         found = self.cache.kept(asked)
         if found is not None:
             self._on_cache_read(hit=True)
@@ -171,8 +178,19 @@ class Counting:
         found = self.cache.kept(asked)
         if found is not None and covers(found.places, seen):
             return self._told(self._aged(found, "cached"))
-        # What was seen is in ClickHouse, and so are its positions, or soon will be.
-        found = await self.exact(asked, seen, LOAD_S_MAX)
+        known = self.cache.kept(asked, LATE_S_MAX)
+        if known is not None and not covers(known.places, seen):
+            known = None
+        try:
+            async with asyncio.timeout(LOAD_S_MAX if known is not None else None):
+                # What was seen is in ClickHouse, and so are its positions, or soon will be.
+                found = await self.exact(asked, seen, LOAD_S_MAX)
+        except NotCountedYetError:
+            raise
+        except (TryAgainError, TimeoutError):
+            if known is None:
+                raise
+            return self._late(known, _AWAY)
         if not self._takes_rolled_up:
             self.cache.keep(asked, found)
         return found
@@ -254,6 +272,7 @@ class Counting:
         """One question for each region that is asked for."""
         asked_s = self._clock.monotonic_s()
         look = await self._flushed.look(POSITIONS_AGE_S, POSITIONS_AHEAD_S)
+        self._ground, places = look.ground, look.places
         regions: dict[str | None, list[str]] = {}
         for key in keys:
             regions.setdefault(key.region, []).append(key.counter)
@@ -271,9 +290,14 @@ class Counting:
             answers, latest = await self._asking.ask(question)
             for counter, answer in answers.items():
                 # What was rolled up holds no place for certain.
-                places = look.places if answer.mode == "exact" else Places()
-                found[Asked(counter, region)] = Counted(answer, places, latest[counter], asked_s)
+                held = places if answer.mode == "exact" else Places()
+                found[Asked(counter, region)] = Counted(answer, held, latest[counter], asked_s)
         return found
+
+
+def _sent_bytes(asked: Asked) -> int:
+    """Of its name, and of its family's rest, which is asked for with it."""
+    return sent_bytes(asked.counter) + sent_bytes(spill_counter(asked.counter.partition(":")[0]))
 
 
 def _count_and_place(

@@ -161,8 +161,8 @@ class Bulk(Receipt):
 
 
 class Health(BaseModel):
-    """Whether counting goes on as it should."""
+    """Whether counting goes on as it should. With tokens, the rest is for who may read all."""
 
     healthy: bool
-    problems: list[str]
-    remarks: list[str]
+    problems: list[str] | None = None
+    remarks: list[str] | None = None

@@ -13,7 +13,7 @@ import msgspec
 from pipeline.errors import TallyError, TryAgainError
 from pipeline.metrics.definitions import web as metric
 from pipeline.web.answering import without_ages
-from pipeline.web.problems import BUG
+from pipeline.web.problems import BUG, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -136,7 +136,7 @@ async def _keep_asking(view: View, followed: _Followed, ask: Ask) -> None:
         try:
             document, is_error = await ask(), False
         except TallyError as error:
-            document = {"error": str(error)}
+            document = {"error": text_of(error)}
         except Exception:
             log.exception("the view %r cannot be asked for", view)
             document = {"error": BUG}

@@ -1,7 +1,8 @@
-"""How much of a request is taken: bodies are cut off before they are in memory."""
+"""How much of a request is taken, and for how long: bodies are cut off before they fill memory."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ INCREMENT_BYTES_MAX = 16 << 10
 
 BULK_BYTES_MAX = 16 << 20
 """Of many increments in one request. Larger files go by `tally produce`, or in parts."""
+
+BODY_S_MAX = 30.0
+"""How long a body may take to arrive. Whoever sends slower would hold room that others wait for."""
 
 COUNTERS_MAX = 1_000
 """How many counters one request may ask for."""
@@ -59,17 +63,31 @@ class TooLargeError(TallyError):
     """More than is taken in one request."""
 
 
+class TooSlowError(TallyError):
+    """A body that did not arrive in time. Nothing was done with what came of it."""
+
+
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body. Raises TooLargeError as soon as it is known to be too large."""
+    """The whole body. Waits for it up to BODY_S_MAX, then raises TooSlowError.
+
+    Raises TooLargeError as soon as it is known to be too large.
+    """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > _DIGITS_MAX or int(announced) > bytes_max):
         raise TooLargeError(_too_large(bytes_max))
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > bytes_max:
-            raise TooLargeError(_too_large(bytes_max))
-        parts.append(part)
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            async for part in request.stream():
+                size += len(part)
+                if size > bytes_max:
+                    raise TooLargeError(_too_large(bytes_max))
+                parts.append(part)
+    except TimeoutError:
+        raise TooSlowError(
+            f"the body did not arrive within {BODY_S_MAX:g} s, and nothing was written: send it "
+            "again, in smaller parts"
+        ) from None
     return b"".join(parts)
 
 

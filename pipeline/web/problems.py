@@ -21,12 +21,13 @@ from pipeline.errors import (
     OperatorError,
     TallyError,
     TryAgainError,
+    UncountedFamilyError,
 )
 from pipeline.metrics.definitions import web as metric
 from pipeline.producer.receipts import UnknownDeliveryError
 from pipeline.strict.answers import NotDecidedYetError
 from pipeline.web.counting import NotCountedYetError
-from pipeline.web.limits import TooLargeError
+from pipeline.web.limits import TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ STATUS: dict[type[TallyError], int] = {
     NotAllowedError: 403,
     TooFastError: 429,
     TooLargeError: 413,
+    TooSlowError: 408,
     NotCountedYetError: 412,
     UnknownDeliveryError: 504,
     NotDecidedYetError: 504,
@@ -61,6 +63,7 @@ REFUSED: dict[type[TallyError], metric.RefusalReason] = {
     NotAllowedError: "not_allowed",
     TooFastError: "too_fast",
     TooLargeError: "too_large",
+    TooSlowError: "too_slow",
 }
 """What is turned away before it is looked at."""
 
@@ -76,18 +79,28 @@ def problem(status: int, text: str, headers: Mapping[str, str] | None = None) ->
     return Response(body, status, never_kept, media_type="application/json")
 
 
+def text_of(error: TallyError) -> str:
+    """What is told of an error: no names of families that the caller did not ask for."""
+    if isinstance(error, UncountedFamilyError):
+        return f"{error.without_others}; /api/v1/families lists those you may read"
+    return str(error)
+
+
 def of_error(error: TallyError) -> Response:
     """The answer to an error that was raised on purpose."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 503)
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="tally"'
+    if isinstance(error, TooSlowError):
+        # The rest of the body may still come, and is no request.
+        headers["Connection"] = "close"
     if isinstance(error, TooFastError):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif isinstance(error, TryAgainError) and not isinstance(error, UnknownDeliveryError):
         # Who sends again what may be stored risks counting it twice, so nobody is told to.
         headers["Retry-After"] = str(RETRY_AFTER_S)
-    return problem(status, str(error), headers)
+    return problem(status, text_of(error), headers)
 
 
 def told(request: Request, error: TallyError) -> Response:

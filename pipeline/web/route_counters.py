@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from pipeline.errors import BadInputError
 from pipeline.producer.receipts import Places
-from pipeline.reads import families as known_families
 from pipeline.reads.asked import asked_span
 from pipeline.reads.counts import Question, count
 from pipeline.reads.last_places import united
@@ -75,11 +74,14 @@ async def many(
 async def of_key(
     request: Request, key: str, caller: Caller, region: Region, seen: Session
 ) -> Response:
-    """All families that have counted this key: likes, views and shares of one post."""
+    """All families that have counted this key: likes, views and shares of one post.
+
+    A family that is new is among them some seconds later.
+    """
     services = request.app.state.services
     name = text_of(key)
     checked_counter(f"family:{name}")
-    families = await services.asking.ask(known_families.names)
+    families = await services.families.names()
     asked = [
         Asked(f"{family}:{name}", region)
         for family in families
@@ -214,7 +216,8 @@ async def _all(
 
 def _counted(request: Request, found: Counted, seen: Places, max_age_s: int = 0) -> Response:
     document: dict[str, Any] = found.answer.document()
-    kept_s = max_age_s if found.answer.complete else 0
+    # An edge's copy of a strict value would be older than what the session saw, and nothing tells.
+    kept_s = max_age_s if found.answer.complete and not found.answer.is_strict else 0
     return answered(request, document, max_age_s=kept_s, session=_session(seen, [found]))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Query
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 
 from pipeline.errors import BadInputError
@@ -24,7 +25,9 @@ from pipeline.web.operator_view import beat_view, operator_view, rate_view
 from pipeline.web.questions import GrainName, Region, checked_counter, checked_family
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+    from starlette.types import Message, Send
 
     from pipeline.clock import Clock
     from pipeline.web.hub import News
@@ -37,6 +40,10 @@ TOP_K = 20
 
 FOLLOWED_S_MAX = 900.0
 """How long one stream lasts; whoever follows connects anew, with a token that still holds."""
+
+TAKEN_S_MAX = 60.0
+"""How long a follower may take for one event. It has gone, or does not read: so its place is free
+for others, though its connection may stay for a while."""
 
 Names = Annotated[list[str] | None, Query(max_length=VIEWS_MAX)]
 
@@ -99,10 +106,32 @@ async def events(
     services.hub.check_room(views)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     told = _stream(services.hub.follow(views), services.clock)
-    return StreamingResponse(told, 200, headers, "text/event-stream")
+    return _Events(told, headers)
 
 
-async def _stream(followed: AsyncGenerator[News | None], clock: Clock) -> AsyncIterator[bytes]:
+class _Events(StreamingResponse):
+    """A stream that ends, too, when its follower does not take what is sent."""
+
+    def __init__(self, told: AsyncGenerator[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(told, 200, headers, "text/event-stream")
+        self._told = told
+
+    async def stream_response(self, send: Send) -> None:
+        """Raises ClientDisconnect after TAKEN_S_MAX in which an event was not taken."""
+
+        async def taken(message: Message) -> None:
+            try:
+                async with asyncio.timeout(TAKEN_S_MAX):
+                    await send(message)
+            except TimeoutError:
+                raise ClientDisconnect from None
+
+        # Closed at once, not when somebody collects it: its place is to be free.
+        async with contextlib.aclosing(self._told):
+            await super().stream_response(taken)
+
+
+async def _stream(followed: AsyncGenerator[News | None], clock: Clock) -> AsyncGenerator[bytes]:
     until_s = clock.monotonic_s() + FOLLOWED_S_MAX
     yield b"retry: 2000\n\n"
     async with contextlib.aclosing(followed):

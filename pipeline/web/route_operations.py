@@ -8,11 +8,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pipeline.access.errors import BadTokenError, NoTokenError, TooFastError
 from pipeline.errors import TallyError
 from pipeline.metrics.exposition import exposition
 from pipeline.web import documents
 from pipeline.web.answering import unkept
-from pipeline.web.callers import Caller
+from pipeline.web.callers import Caller, caller
 
 router = APIRouter(tags=["operations"])
 
@@ -21,18 +22,30 @@ router = APIRouter(tags=["operations"])
     "/health", response_model=documents.Health, responses={503: {"model": documents.Health}}
 )
 async def health(request: Request) -> Response:
-    """200 when counting goes on as it should, 503 with the problems when not. Needs no token."""
+    """200 when counting goes on as it should, 503 when not. Needs no token.
+
+    Where tokens are on, the problems are told to whoever may read all families: they have names.
+    """
     try:
         found = await request.app.state.services.status.now()
+        is_healthy, problems, remarks = found.healthy, found.problems, found.remarks
     except TallyError as error:
-        answer = unkept({"healthy": False, "problems": [str(error)], "remarks": []})
-        answer.status_code = 503
-        return answer
-    answer = unkept(
-        {"healthy": found.healthy, "problems": found.problems, "remarks": found.remarks}
-    )
-    answer.status_code = 200 if found.healthy else 503
+        is_healthy, problems, remarks = False, [str(error)], []
+    document: dict[str, object] = {"healthy": is_healthy}
+    if await _may_know(request):
+        document |= {"problems": problems, "remarks": remarks}
+    answer = unkept(document)
+    answer.status_code = 200 if is_healthy else 503
     return answer
+
+
+async def _may_know(request: Request) -> bool:
+    if request.app.state.services.access is None:
+        return True
+    try:
+        return (await caller(request)).may_all("read")
+    except (NoTokenError, BadTokenError, TooFastError):
+        return False
 
 
 @router.get("/api/v1/status")

@@ -78,7 +78,8 @@ async def acquire(request: Request, counter: Counter, caller: Caller) -> Respons
     rules = await _strict_rules(request, counter)
     assert rules.strict is not None
     fields["window_ms"] = _window_ms(fields.pop("window", None), rules.strict.window_ms)
-    fields["limit"] = fields.get("limit") or rules.strict.limit
+    if fields.get("limit") is None:
+        fields["limit"] = rules.strict.limit
     missing = [name for name in ("limit", "window_ms") if fields[name] is None]
     if missing:
         name = missing[0].removesuffix("_ms")
@@ -139,7 +140,7 @@ async def _answered(request: Request, fields: dict[str, Any]) -> Response:
     command = check_command(
         {
             **fields,
-            "id": fields.get("id") or uuid.uuid4().hex,
+            "id": uuid.uuid4().hex if fields.get("id") is None else fields["id"],
             "ids_kept": rules.strict.ids_kept,
             "ids_horizon_ms": rules.ids_horizon_ms,
         }

@@ -21,6 +21,7 @@ from pipeline.web.counting import Counting
 from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
 from pipeline.web.hub import Hub
+from pipeline.web.known_families import KnownFamilies
 from pipeline.web.limits import BULKS_MAX, OPERATORS_MAX, Slots
 from pipeline.web.status import StatusWatch
 from pipeline.web.timely import Timely
@@ -71,6 +72,7 @@ class Services:
         )
         self.metrics.read(metric.CACHE_ENTRIES(), lambda: len(self.counting.cache))
         self.timely = Timely(self.asking, clock)
+        self.families = KnownFamilies(self.asking, clock)
         self.status = StatusWatch(settings, self.asking, clock)
         self.hub = Hub(self.metrics)
         self.strict = StrictClient(settings.kafka)

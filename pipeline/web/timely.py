@@ -7,6 +7,7 @@ applied last, so that a refusal is an answer and nothing is written.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from pipeline.web.asking import Asking
 
 AGE_S = 10.0
-"""How old the rules may be."""
+"""From which age on the rules are looked for again, while writes go by those that are known."""
+
+OLD_S = 60.0
+"""Rules that are older are waited for, as none would be: nothing was written for a while."""
+
+WAIT_S_MAX = 1.0
+"""How long writes wait for a look, counted from its beginning: a ClickHouse that hangs holds up
+those of one second, and no more."""
+
+RETRY_S = 5.0
+"""Between looks: one that failed is not repeated by every write."""
 
 
 class Timely:
@@ -32,7 +43,7 @@ class Timely:
         self._asking = asking
         self._clock = clock
         self._rules: CountingRules | None = None
-        self._asked_s = float("-inf")
+        self._asked_s = self._began_s = float("-inf")
         self._looking: asyncio.Task[None] | None = None
 
     async def refusal(self, counter: str, at_ms: int | None) -> str | None:
@@ -50,13 +61,26 @@ class Timely:
         return await asyncio.to_thread(_refused, columns, await self._known(), self._clock.now_ms())
 
     async def _known(self) -> CountingRules | None:
-        """The rules applied last; those known before while ClickHouse is away; None before that."""
-        if self._clock.monotonic_s() - self._asked_s > AGE_S:
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._look())
-            # Who knows none waits for them, and so does who has to look anyway.
-            await asyncio.shield(self._looking)
+        """The rules as they were known a moment ago; those known before while ClickHouse is away
+        or slow; None before that. Waits up to WAIT_S_MAX, and only where these are none or old."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._asked_s > AGE_S:
+            looking = self._begin(now_s)
+            left_s = self._began_s + WAIT_S_MAX - now_s
+            if now_s - self._asked_s > OLD_S and left_s > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await asyncio.shield(looking)
         return self._rules
+
+    def _begin(self, now_s: float) -> asyncio.Task[None]:
+        """The look that is under way or was last, or one that begins now."""
+        if self._looking is None or (self._looking.done() and now_s - self._began_s >= RETRY_S):
+            self._began_s = now_s
+            self._looking = asyncio.create_task(self._look())
+            # Retrieved, so that an error nobody waits for is not complained about.
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._looking
 
     async def _look(self) -> None:
         asked_s = self._clock.monotonic_s()

@@ -8,7 +8,7 @@ from pipeline.metrics.definitions.buckets import QUICK_SECONDS
 StatusClass = Literal["1xx", "2xx", "3xx", "4xx", "5xx"]
 ReadMode = Literal["cached", "exact", "live"]
 ReadOutcome = Literal["complete", "incomplete", "refused", "failed"]
-RefusalReason = Literal["no_token", "not_allowed", "too_fast", "too_large"]
+RefusalReason = Literal["no_token", "not_allowed", "too_fast", "too_large", "too_slow"]
 
 
 class ByRequest(NamedTuple):

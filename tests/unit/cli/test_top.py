@@ -6,12 +6,13 @@ from pipeline.cli import run
 from pipeline.cli.count import GrainOption
 from pipeline.cli.rank import rank_lines
 from pipeline.cli.top import asked_period, top_frame
-from pipeline.reads.as_of import AsOf, as_of
+from pipeline.reads.as_of import AsOf, as_of, expected_shards
 from pipeline.reads.family_windows import Period
 from pipeline.reads.ranking import RankedCounter, Row, ranked
 from pipeline.reads.reads import FlushedShard
 from pipeline.reads.spans import FOREVER_MS, Span
 from pipeline.reads.top import RankAnswer, Ranking, TopAnswer
+from pipeline.rules import CountingRules
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_790_000_400_000
@@ -86,6 +87,15 @@ def test_an_answer_is_as_old_as_its_oldest_shard_and_complete_if_all_were_heard_
     assert not as_of(two, NOW_MS + 30_000).complete
     assert not as_of([flushed(0, NOW_MS), flushed(2, NOW_MS)], NOW_MS).complete
     assert as_of([], NOW_MS) == AsOf(None, None, complete=False)
+
+
+def test_shards_that_the_first_rules_knew_of_are_missed_if_they_were_never_flushed() -> None:
+    two = [flushed(0, NOW_MS), flushed(1, NOW_MS)]
+    assert as_of(two, NOW_MS, CountingRules(id_partitions=2)).complete
+    assert as_of(two, NOW_MS, CountingRules()).complete
+    last_never_started = as_of(two, NOW_MS, CountingRules(id_partitions=3))
+    assert last_never_started == AsOf(NOW_MS, 0, complete=False)
+    assert [*expected_shards([], CountingRules(id_partitions=2))] == [0, 1]
 
 
 def test_errors_have_a_column_only_where_there_are_any() -> None:

@@ -24,7 +24,8 @@ def site_of(world: World, access: Access | None = None, **settings: Any) -> Site
     """As `build_app` makes it, but for who answers questions."""
     services = Services(Settings(config=None, **settings), world.clock)
     services.access = access
-    for part in (services, services.flushed, services.counting, services.timely):
+    parts = (services.flushed, services.counting, services.timely, services.families)
+    for part in (services, *parts):
         name = "asking" if part is services else "_asking"
         setattr(part, name, world)
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)

@@ -9,9 +9,15 @@ from pipeline.access.access import Access
 from pipeline.access.grant import Grant, Rights
 from pipeline.access.sites import check_site, is_loopback
 from pipeline.access.tokens import Known, digest_of, new_token
-from pipeline.errors import BadInputError, OperatorError, TallyError, TryAgainError
+from pipeline.errors import (
+    BadInputError,
+    OperatorError,
+    TallyError,
+    TryAgainError,
+    UncountedFamilyError,
+)
 from pipeline.producer.receipts import NotStoredError, Places, UnknownDeliveryError
-from pipeline.rules import CountingRules
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web.problems import TEXT_CHARS_MAX, of_error
 from tests.unit.web.app import Site, site_of
 from tests.unit.web.world import World
@@ -282,3 +288,22 @@ async def test_a_refused_increment_is_answered_with_its_reason_before_kafka_is_n
     monkeypatch.setattr(site.services.timely, "_known", rules)
     answer = await site.client.post(f"{LIKES}/increment", content=body)
     assert answer.status_code == 422, answer.text
+
+
+async def test_no_edge_keeps_the_value_of_a_strict_counter(world: World, site: Site) -> None:
+    world.applied = CountingRules(families={"likes": FamilyRules(strict=StrictRules())})
+    answer = await site.client.get(LIKES)
+    assert answer.json()["complete"] is True
+    assert answer.headers["cache-control"] == "public, no-cache"
+
+
+async def test_who_asks_for_a_family_nobody_counted_hears_no_names_of_others(
+    world: World, site: Site
+) -> None:
+    world.error = UncountedFamilyError("nope", "there are salaries, views")
+    for path in ("top", "trending"):
+        answer = await site.client.get(f"/api/v1/families/nope/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["error"] == (
+            "nothing of a family 'nope' was ever counted; /api/v1/families lists those you may read"
+        )

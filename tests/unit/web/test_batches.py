@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from clickhouse_connect.driver.binding import format_bind_value
 
 from pipeline.errors import TryAgainError
-from pipeline.web.batches import BATCH_MAX, LANES, Batches
+from pipeline.reads.names_sent import fitting, sent_bytes
+from pipeline.web.batches import BATCH_BYTES_MAX, BATCH_MAX, LANES, Batches
 from tests.unit.web.world import settled
 
 
@@ -127,3 +129,21 @@ async def test_batches_and_lanes_and_those_who_wait_are_bounded(loader: Loader) 
     assert max(map(len, loader.batches)) == BATCH_MAX
     assert len(refused) == len(waiters) - sum(map(len, loader.batches)) > 0
     assert await batches.fresh("later")
+
+
+async def test_a_batch_of_long_names_is_bounded_by_their_bytes_and_has_one_at_least(
+    loader: Loader,
+) -> None:
+    batches = Batches(loader, bytes_of=lambda key: BATCH_BYTES_MAX // 2 + (key == "c"))
+    loader.open.set()
+    await asyncio.gather(*(batches.fresh(key) for key in "abcde"))
+    assert loader.batches == [["a", "b"], ["c"], ["d", "e"]]
+    huge = Batches(loader, bytes_of=lambda _: BATCH_BYTES_MAX + 1)
+    assert await asyncio.gather(*(huge.fresh(key) for key in "xy")) == ["x4", "y5"]
+
+
+def test_names_are_as_long_as_the_client_of_clickhouse_sends_them() -> None:
+    names = ["likes:a", "it's:\\", "é:" + "x" * 200, "'" * 256]
+    sent = len(str(format_bind_value(names)).encode())
+    assert sent <= sum(map(sent_bytes, names)) <= sent + 2
+    assert list(fitting(names, sum(map(sent_bytes, names[:2])))) == names[:2]

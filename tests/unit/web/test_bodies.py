@@ -1,6 +1,9 @@
 """Bodies of many increments, and files of many windows: no line and no number is mixed up."""
 
+import asyncio
 import io
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
@@ -9,10 +12,12 @@ import pytest
 from pipeline.errors import BadInputError, TryAgainError
 from pipeline.rules import EARLINESS_MS, CountingRules, FamilyRules
 from pipeline.web import bulk
+from pipeline.web import timely as timely_module
+from pipeline.web.asking import Asking
 from pipeline.web.exports import accepted, exported
 from pipeline.web.limits import Slots
-from pipeline.web.timely import AGE_S, Timely
-from tests.unit.web.world import World
+from pipeline.web.timely import AGE_S, OLD_S, RETRY_S, Timely
+from tests.unit.web.world import World, settled
 
 NOW_MS = 1_000_000_000_000
 DAY_MS = 86_400_000
@@ -93,6 +98,7 @@ async def test_times_are_refused_by_the_rules_of_their_family(rules: Rules) -> N
     assert rules.asked == 1
     rules.world.clock.advance(AGE_S + 1)
     assert await check("slow:a", old_ms) is None
+    await settled()
     assert rules.asked == 2
 
 
@@ -121,10 +127,59 @@ async def test_where_no_rules_are_known_only_the_pipeline_can_say_what_is_too_la
     assert await rules.timely.refusal("slow:a", NOW_MS - 30 * DAY_MS) is None
     assert await rules.timely.refusal("slow:a", NOW_MS + DAY_MS) is not None
     rules.world.error = None
+    rules.world.clock.advance(RETRY_S)
     assert await rules.timely.refusal("slow:a", NOW_MS - 30 * DAY_MS) is not None
     rules.world.error = TryAgainError("away")
     rules.world.clock.advance(AGE_S + 1)
     assert await rules.timely.refusal("slow:a", NOW_MS - 30 * DAY_MS) is not None
+
+
+async def test_a_clickhouse_that_hangs_holds_up_no_write_for_long(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timely_module, "WAIT_S_MAX", 0.02)
+    check = rules.timely.refusal
+    rules.world.open.clear()
+    assert await asyncio.wait_for(check("slow:a", NOW_MS - 30 * DAY_MS), 5) is None
+    rules.world.open.set()
+    await settled()
+    assert await check("slow:a", NOW_MS - 30 * DAY_MS) is not None
+    rules.world.open.clear()
+    rules.world.clock.advance(AGE_S + 1)
+    # Those who know rules do not wait at all.
+    write = asyncio.create_task(check("slow:a", NOW_MS - 30 * DAY_MS))
+    await settled(5)
+    assert write.done()
+    assert write.result() is not None
+
+
+async def test_rules_that_are_known_for_long_are_looked_for_before_a_write_goes_by_them(
+    rules: Rules,
+) -> None:
+    old_ms = NOW_MS - 2 * DAY_MS
+    assert await rules.timely.refusal("likes:a", old_ms) is not None
+    rules.found = CountingRules(families={"likes": FamilyRules(lateness_ms=7 * DAY_MS)})
+    rules.world.clock.advance(OLD_S + 1)
+    assert await rules.timely.refusal("likes:a", old_ms) is None
+
+
+async def test_a_look_for_rules_that_failed_is_not_repeated_by_every_write(rules: Rules) -> None:
+    await rules.timely.refusal("likes:a", NOW_MS)
+    rules.world.clock.advance(OLD_S + 1)
+    looks = 0
+
+    async def ask(_: object) -> None:
+        nonlocal looks
+        looks += 1
+        raise TryAgainError("away")
+
+    rules.timely._asking = cast("Asking", SimpleNamespace(ask=ask))
+    for _ in range(9):
+        await rules.timely.refusal("likes:a", NOW_MS)
+    assert looks == 1
+    rules.world.clock.advance(RETRY_S)
+    await rules.timely.refusal("likes:a", NOW_MS)
+    assert looks == 2
 
 
 async def test_where_none_were_applied_the_defaults_hold(rules: Rules) -> None:

@@ -9,6 +9,7 @@ from pipeline.errors import TryAgainError
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.producer.receipts import Places
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS
+from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web import counting as counting_module
 from pipeline.web.counting import LATE_S_MAX, Asked, Counting, NotCountedYetError
 from pipeline.web.flushed import Flushed
@@ -16,6 +17,8 @@ from pipeline.web.flushing import Flushing
 from tests.unit.web.world import World, settled
 
 LIKES = Asked("likes:a", None)
+STOCK = Asked("stock:a", None)
+STRICT = CountingRules(families={"stock": FamilyRules(strict=StrictRules())})
 AGE_S = 2.0
 
 
@@ -232,10 +235,78 @@ async def test_a_session_that_is_ahead_of_clickhouse_is_refused_and_never_answer
         await counting_of(world).cached(LIKES, {5: 1})
 
 
-async def test_a_session_gets_no_late_answer_while_clickhouse_is_away(world: World) -> None:
+async def test_while_clickhouse_is_away_a_session_is_told_what_has_all_it_has_seen_or_nothing(
+    world: World,
+) -> None:
     counting = counting_of(world)
+    world.values["likes:a"] = 3
     await counting.cached(LIKES, {})
     world.error = TryAgainError("away")
     world.clock.advance(AGE_S + 1)
+    late = (await counting.cached(LIKES, {0: 10})).answer
+    assert (late.total, late.complete, late.staleness_ms) == (3, False, 3000)
+    assert late.remarks == ["ClickHouse does not answer: this is what was known last"]
+    for seen in ({0: 11}, {0: 1, 2: 0}):
+        with pytest.raises(TryAgainError, match="away"):
+            await counting.cached(LIKES, seen)
+    world.clock.advance(LATE_S_MAX)
     with pytest.raises(TryAgainError, match="away"):
         await counting.cached(LIKES, {0: 1})
+
+
+async def test_a_clickhouse_that_hangs_holds_no_session_up_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting_module, "LOAD_S_MAX", 0.02)
+    counting = counting_of(world)
+    await counting.cached(LIKES, {})
+    world.clock.advance(AGE_S + 1)
+    world.open.clear()
+    late = await asyncio.wait_for(counting.cached(LIKES, {0: 10}), 5)
+    assert not late.answer.complete
+
+
+async def test_a_strict_counter_is_never_answered_older_than_it_was_seen(world: World) -> None:
+    """Its session is empty, since no place of the log of increments speaks of it."""
+    world.applied, world.values["stock:a"] = STRICT, 7
+    counting = counting_of(world)
+    assert (await counting.cached(STOCK, {})).answer.total == 7
+    world.values["stock:a"] = 6
+    exact = await counting.exact(STOCK, {}, 0)
+    assert (exact.answer.total, exact.latest) == (6, {})
+    assert (await counting.cached(STOCK, exact.latest)).answer.total == 6
+    assert (await counting.cached(STOCK, {0: 10})).answer.total == 6
+
+
+async def test_a_strict_counter_takes_no_question_that_began_before_the_call(world: World) -> None:
+    world.applied, world.values["stock:a"] = STRICT, 7
+    counting = counting_of(world)
+    await counting.cached(STOCK, {})
+    world.open.clear()
+    early = asyncio.create_task(counting.exact(STOCK, {}, 0))
+    await settled()
+    late = asyncio.create_task(counting.cached(STOCK, {}))
+    await settled()
+    before = world.counts
+    world.open.set()
+    await asyncio.gather(early, late)
+    assert world.counts == before + 2
+
+
+async def test_while_clickhouse_is_away_no_old_value_of_a_strict_counter_is_told(
+    world: World,
+) -> None:
+    world.applied = STRICT
+    counting = counting_of(world)
+    await counting.cached(STOCK, {})
+    world.error = TryAgainError("away")
+    with pytest.raises(TryAgainError, match="away"):
+        await counting.cached(STOCK, {})
+
+
+async def test_places_of_a_batch_are_made_once_for_all_of_its_counters(world: World) -> None:
+    counting = counting_of(world)
+    found = await asyncio.gather(
+        *(counting.exact(Asked(f"likes:{number}", None), {}, 0) for number in range(9))
+    )
+    assert len({id(one.places) for one in found}) == 1

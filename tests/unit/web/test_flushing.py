@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -221,3 +221,33 @@ async def test_a_kafka_that_is_away_or_hangs_is_a_reason_and_no_endless_wait(
     requests.open.set()
     flushing.close()
     assert requests.closed
+
+
+async def test_positions_and_border_are_of_one_build_also_when_another_becomes_live(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = world.rows
+
+    def swapped(query: str, parameters: Any = None) -> list[tuple[int, ...]]:
+        world.live = 2
+        return rows(query, parameters)
+
+    monkeypatch.setattr(world, "rows", swapped)
+    ground = (await Flushed(world.asking, world.clock).look(0)).ground
+    assert world.looked_at == [None, 2]
+    assert ground.border is not None
+    assert {one.build for one in ground.positions} == {ground.border.build} == {2}
+
+
+async def test_there_is_no_border_where_the_build_that_became_live_has_other_shards(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = world.rows
+
+    def swapped(query: str, parameters: Any = None) -> list[tuple[int, ...]]:
+        world.live, world.flushed = 2, {0: 10, 1: 10, 2: 0}
+        return rows(query, parameters)
+
+    monkeypatch.setattr(world, "rows", swapped)
+    ground = (await Flushed(world.asking, world.clock).look(0)).ground
+    assert (len(ground.positions), ground.border) == (3, None)

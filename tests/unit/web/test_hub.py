@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipeline.errors import TryAgainError
+from pipeline.errors import TryAgainError, UncountedFamilyError
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.web import hub as hub_module
 from pipeline.web.hub import FOLLOWERS_MAX, VIEWS_MAX, Hub, News, View
@@ -182,3 +182,14 @@ async def test_closing_ends_what_everybody_follows(shown: Shown) -> None:
     with pytest.raises(TryAgainError):
         hub.check_room({LIKES: shown})
     await hub.close()
+
+
+async def test_an_error_of_a_view_names_no_families_that_were_not_asked_for(shown: Shown) -> None:
+    shown.error = UncountedFamilyError("nope", "there are salaries")
+    following = Hub(UNMEASURED).follow({LIKES: shown})
+    is_error, document = await heard(following)
+    assert is_error
+    assert document["error"] == (
+        "nothing of a family 'nope' was ever counted; /api/v1/families lists those you may read"
+    )
+    await following.aclose()

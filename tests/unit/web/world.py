@@ -12,6 +12,7 @@ from pipeline.reads.as_of import as_of
 from pipeline.reads.counts import CountAnswer, Ground, Scope
 from pipeline.reads.reads import FlushedShard, Reads
 from pipeline.reads.settled import Settled
+from pipeline.rules import CountingRules
 from pipeline.web import counting
 from pipeline.web.asking import Asking
 from tests.kit.clocks import ManualClock
@@ -34,6 +35,9 @@ class World:
     looks: int = 0
     looked_at: list[int | None] = field(default_factory=list)
     live: int = 1
+    applied: CountingRules | None = None
+    families: list[str] = field(default_factory=list)
+    listed: int = 0
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -57,15 +61,19 @@ class World:
         self.looked_at.append(build)
         at_ms = self.clock.now_ms() if self.flushed_at_ms is None else self.flushed_at_ms
         return [
-            FlushedShard(shard, through, at_ms, through, at_ms, at_ms)
+            FlushedShard(shard, through, at_ms, through, at_ms, at_ms, build=build or self.live)
             for shard, through in self.flushed.items()
         ]
 
-    def rules(self) -> None:
-        """Nobody applied any."""
+    def rules(self) -> CountingRules | None:
+        """None while nobody applied any."""
+        return self.applied
 
-    def rows(self, query: str, _: Any = None) -> list[tuple[int, ...]]:
+    def rows(self, query: str, _: Any = None) -> list[tuple[Any, ...]]:
         """Of the border: one build, one cluster, and no day is final. Nothing is adjusted."""
+        if "tally.newest_windows" in query:
+            self.listed += 1
+            return [(name,) for name in self.families]
         if "tally.adjustments" in query:
             return [(0,)]
         assert "final_days" in query
@@ -75,11 +83,11 @@ class World:
         self,
         counters: Sequence[str],
         mode: Any,
-        positions: Sequence[FlushedShard],
+        ground: Ground,
     ) -> dict[str, CountAnswer]:
         self.counts += 1
         self.asked.append((mode, list(counters)))
-        known = as_of(positions, self.clock.now_ms())
+        known = as_of(ground.positions, self.clock.now_ms(), ground.rules)
         stale_ms = self.rolled_up_ms if mode == "cached" else known.staleness_ms
         return {
             counter: CountAnswer(
@@ -91,6 +99,7 @@ class World:
                 known.text,
                 stale_ms,
                 known.complete,
+                is_strict=ground.is_strict(counter),
             )
             for counter in counters
         }
@@ -111,7 +120,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ground: Ground,
         settled: Settled,
     ) -> dict[str, CountAnswer]:
-        return made.count_many(counters, mode, ground.positions)
+        return made.count_many(counters, mode, ground)
 
     def last_places(reads: Any, counters: Sequence[str]) -> dict[str, Places]:
         return {counter: made.latest.get(counter, Places()) for counter in counters}
