@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipeline import topics
-from pipeline.builds.base import CARRIED, carry, month_is_folded
+from pipeline.builds.base import carry, month_is_folded
+from pipeline.builds.carried import CARRIED
 from pipeline.builds.horizon import (
     counts_from_ms,
     known_rules,
