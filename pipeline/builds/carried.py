@@ -11,6 +11,7 @@ _FINAL = (
 )
 _WINDOW = "window < toDateTime({moment}, 'UTC')"
 _LOG_TIME = "log_time < toDateTime({moment}, 'UTC')"
+_FIRST = "first < toDateTime({moment}, 'UTC')"
 _ALL = "true"
 
 CARRIED = {
@@ -34,6 +35,9 @@ CARRIED = {
     "heavy_1d": _WINDOW,
     "cells_life": _SLOT_MONTH,
     "frequency_life": _SLOT_MONTH,
+    # Written down with every flush, so copies of rolled-up rows leave nothing in these.
+    "frequency_widths": _FIRST,
+    "newest_windows": _ALL,
     "dead_letters": _LOG_TIME,
     "adjustments": _LOG_TIME,
 }

@@ -109,6 +109,24 @@ def test_what_is_carried_over_is_rolled_up_as_far_as_it_was_and_no_further(
     assert carried.rows(final.format(carried.new)) == carried.rows(final.format(OLD))
 
 
+def test_sketches_and_families_whose_minutes_are_gone_are_still_found(carried: Builds) -> None:
+    widths = (
+        "SELECT family, width, toUnixTimestamp(min(first)) FROM tally.frequency_widths "
+        "WHERE build = {} GROUP BY family, width"
+    )
+    newest = (
+        "SELECT toString(family), max(window) FROM tally.newest_windows WHERE build = {} "
+        "GROUP BY family ORDER BY family"
+    )
+    give(carried)
+
+    assert carried.rows(widths.format(carried.new)) == carried.rows(widths.format(OLD))
+    assert carried.rows(widths.format(carried.new)) == [
+        ("views", 8, int(at(NOVEMBER, 9).timestamp()))
+    ]
+    assert carried.rows(newest.format(carried.new)) == carried.rows(newest.format(OLD))
+
+
 def test_days_without_their_minutes_are_not_overlooked_where_none_is_known_to_be_final(
     carried: Builds,
 ) -> None:

@@ -1,6 +1,5 @@
 """A build becomes live only when it is rolled up as far as it is counted."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import sentinel
@@ -37,7 +36,7 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     answers = {
         "live_build": 1,
