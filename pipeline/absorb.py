@@ -16,11 +16,14 @@ from pipeline.adjustments.placed import placed_adjustments
 from pipeline.dead_letters import DeadLetter, dead_letters
 from pipeline.decode import Control, Refused, decode
 from pipeline.errors import BadInputError, ShardRefusedError
+from pipeline.ledger import log_times
 from pipeline.refused import WHOLE_RECORD
 from pipeline.rules import RULES_KIND, CountingRules, NewerRulesError, parse_rules
 from pipeline.shard import Fetched, Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pipeline.bulk import Fetch
     from pipeline.shard import Shard
 
@@ -75,6 +78,7 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     if fetch.start < start:
         columns = columns.filter(pc.field("offset") >= pa.scalar(start))
     first = int(np.searchsorted(records.offsets, start))
+    log_ms = shard.log_ms
     fetched = Fetched(
         records.offsets[first:],
         records.timestamps_ms[first:],
@@ -92,11 +96,26 @@ def absorb(shard: Shard, fetch: Fetch) -> Absorbed:
     letters = dead_letters(fetch, refused, misplaced, decoded.retries)
     return Absorbed(
         columns.num_rows,
-        [one for one in letters if one.timestamp_ms >= shard.counts_from_ms],
+        _counted(letters, fetched, log_ms, shard.counts_from_ms),
         [one.timestamp_ms for one in control if one.kind == HEARTBEAT_KIND],
         any(one.kind == FLUSH_KIND for one in control),
         len(control),
     )
+
+
+def _counted(
+    letters: Iterable[DeadLetter], fetched: Fetched, log_ms: int, counts_from_ms: int
+) -> list[DeadLetter]:
+    """The letters of records that the log got from a moment on; `log_ms` is log time before them.
+
+    A letter's own time does not tell: that of a retry is the time of what it retried.
+    """
+    found = list(letters)
+    if not counts_from_ms or not found:
+        return found
+    at_ms = log_times(fetched.timestamps_ms, log_ms)
+    places = np.searchsorted(fetched.offsets, [one.offset for one in found])
+    return [one for one, at in zip(found, places, strict=True) if at_ms[at] >= counts_from_ms]
 
 
 def _rows(columns: pa.Table) -> list[Row]:

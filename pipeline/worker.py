@@ -44,10 +44,12 @@ class Worker:
         raises ShardRefusedError on a gap."""
         if self._following.is_retired:
             return
-        for handover in handovers_in(fetch.records):
+        handovers = handovers_in(fetch.records)
+        end_ms = int(fetch.records.timestamps_ms.max()) if handovers and fetch.is_newest else None
+        for handover in handovers:
             before, fetch = cut_after(fetch, handover.offset)
             await self._count(before, generation)
-            if await self._following.wait_at(handover):
+            if await self._following.wait_at(handover, end_ms):
                 return
         await self._count(fetch, generation)
 

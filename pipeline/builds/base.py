@@ -2,7 +2,8 @@
 
 Rows are copied under the new build's number, table by table, the finer grain first: what is rolled
 up meanwhile, and then dropped, is in the coarser one by the time that is copied. Copies have the
-keys of what they are copied from, so doing it twice changes nothing.
+keys of what they are copied from, so doing it twice changes nothing. Which tables those are is in
+pipeline/builds/carried.py.
 """
 
 from __future__ import annotations
@@ -11,54 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from pipeline.builds.carried import CUT
 from pipeline.errors import OperatorError, TryAgainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from clickhouse_connect.driver import Client
-
-_SLOT = "slot < toDateTime({moment}, 'UTC')"
-_SLOT_DAY = "slot_day < toDate(toDateTime({moment}, 'UTC'))"
-_SLOT_MONTH = "slot_month < toStartOfMonth(toDateTime({moment}, 'UTC'))"
-_WINDOW = "window < toDateTime({moment}, 'UTC')"
-_LOG_TIME = "log_time < toDateTime({moment}, 'UTC')"
-
-CARRIED = {
-    "cells_1m": _SLOT,
-    "distinct_1m": _SLOT_DAY,
-    "trend_members": _SLOT_DAY,
-    "frequency_1m": _SLOT,
-    "heavy_1m": _SLOT,
-    "slots": _SLOT,
-    "cells_1h": _SLOT_DAY,
-    "distinct_1h": _SLOT_DAY,
-    "frequency_1h": _SLOT_DAY,
-    "heavy_1h": _WINDOW,
-    "cells_1d": _SLOT_DAY,
-    "distinct_1d": _SLOT_DAY,
-    "frequency_1d": _SLOT_DAY,
-    "heavy_1d": _WINDOW,
-    "cells_life": _SLOT_MONTH,
-    "frequency_life": _SLOT_MONTH,
-    "dead_letters": _LOG_TIME,
-    "adjustments": _LOG_TIME,
-}
-"""The tables that are carried over, in this order, and which of their rows are older."""
-
-TRENDS = {
-    "trend_scores": "true",
-    "trend_families": "true",
-    "trend_provisional": "true",
-    "trend_open": "true",
-    "trend_windows": "true",
-}
-"""What trended is history: whole, whatever the new build counts. The windows say that the rest is
-there, so they are last."""
-
-_SINCE = "window >= toDateTime({moment}, 'UTC')"
-NEW_TRENDS = TRENDS | {"trend_scores": _SINCE, "trend_windows": _SINCE}
-"""Of that, what was scored since a moment."""
 
 _MONTH_IS_GONE = (
     "SELECT count() FROM tally.final_days WHERE build = {build} AND grain = 'life' "
@@ -84,13 +44,11 @@ def carry(
         columns = _columns(client, table)
         if columns:
             tell(table)
-            _copy(
-                client,
-                table,
-                columns,
-                f"build = {base} AND {older.format(moment=_s(moment_ms))}",
-                build,
-            )
+            moment = _s(moment_ms)
+            values = {name: f"`{name}`" for name in columns}
+            values |= {name: cut.format(moment=moment) for name, cut in CUT.get(table, {}).items()}
+            values["build"] = f"toUInt32({build})"
+            _copy(client, table, values, f"build = {base} AND {older.format(moment=moment)}")
 
 
 def month_is_folded(client: Client, base: int, moment_ms: int) -> bool:
@@ -115,12 +73,11 @@ def _columns(client: Client, table: str) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
-def _copy(client: Client, table: str, columns: Iterable[str], where: str, build: int) -> None:
-    names = [f"`{name}`" for name in columns]
-    values = [f"toUInt32({build})" if name == "`build`" else name for name in names]
+def _copy(client: Client, table: str, values: Mapping[str, str], where: str) -> None:
+    names = ", ".join(f"`{name}`" for name in values)
     statement = (
-        f"INSERT INTO tally.{table} ({', '.join(names)}) "  # noqa: S608 - names are constants and columns
-        f"SELECT {', '.join(values)} FROM tally.{table} WHERE {where}"
+        f"INSERT INTO tally.{table} ({names}) "  # noqa: S608 - names are constants and columns
+        f"SELECT {', '.join(values.values())} FROM tally.{table} WHERE {where}"
     )
     try:
         client.command(statement, settings={"max_partitions_per_insert_block": 0})

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipeline import topics
-from pipeline.builds.base import CARRIED, carry, month_is_folded
+from pipeline.builds.base import carry, month_is_folded
+from pipeline.builds.carried import CARRIED
 from pipeline.builds.horizon import (
     counts_from_ms,
     known_rules,
@@ -16,14 +17,20 @@ from pipeline.builds.horizon import (
 )
 from pipeline.builds.live import FOREIGN, live_build
 from pipeline.builds.positions import reached
-from pipeline.builds.rebuilds import Rebuild, State, read_rebuilds, write_rebuild
+from pipeline.builds.rebuilds import (
+    Rebuild,
+    State,
+    declared_builds,
+    read_rebuilds,
+    write_rebuild,
+)
 from pipeline.errors import OperatorError
-from pipeline.groupless import log_ranges
+from pipeline.groupless import log_ends, log_ranges
 from pipeline.reads.applied_rules import newest_rules, rules_history
 from pipeline.reads.reads import Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from clickhouse_connect.driver import Client
 
@@ -49,7 +56,7 @@ class Rebuilding:
 
         Raises OperatorError if the log was trimmed before it had begun with a partition.
         """
-        declared = self._declared()
+        declared = declared_builds(self._client)
         waiting = [
             one
             for one in read_rebuilds(self._client).values()
@@ -72,6 +79,7 @@ class Rebuilding:
         base = live_build(self._client)
         self._check_replica(base)
         before = reached(self._client, base)
+        _check_same_log(base, before, log_ends(self._kafka))
         known = self._known_rules(log)
         counts_from = self._counts_from(base, log, before, known)
         _check_members(counts_from, known)
@@ -175,12 +183,6 @@ class Rebuilding:
                 f"{self._replica!r}: set TALLY_REPLICA={names[0]}"
             )
 
-    def _declared(self) -> set[int]:
-        rows = Reads(self._client, self._clock).rows(
-            "SELECT DISTINCT build FROM tally.builds WHERE cluster = ''"
-        )
-        return {int(build) for (build,) in rows}
-
     def _next_number(self) -> int:
         """Above any build that left a trace, so that nothing old is taken for it."""
         rows = Reads(self._client, self._clock).rows(
@@ -191,6 +193,22 @@ class Rebuilding:
         )
         known = topics.partition_counts(topics.admin_client(self._kafka))
         return max(int(rows[0][0]), *topics.builds_with_changelog(known), 0) + 1
+
+
+def _check_same_log(base: int, before: Mapping[int, Reached], ends: Sequence[int]) -> None:
+    """Raise OperatorError if the live build has counted what the log does not have: it is another
+    log, and what was counted in the one before would be left behind.
+
+    `ends` are those of the log, asked for after the build was.
+    """
+    lost = [
+        shard for shard, end in enumerate(ends) if shard in before and before[shard].through >= end
+    ]
+    if lost:
+        raise OperatorError(
+            f"the log ends before what build {base} has counted of it (in {_some(lost)}), so it "
+            "was truncated or made anew: `tally accept-log` goes on with it, then replay"
+        )
 
 
 def _check_members(counts_from: int, known: Sequence[CountingRules]) -> None:

@@ -32,7 +32,11 @@ HANDOVER_KEY = b"tally-handover"
 """Its key, which is found among those of a fetch without decoding it."""
 
 WAIT_MS = 30_000
-"""So long after it was written a handover is waited for, by the log's clock and this one."""
+"""So long a handover is waited for after it was written; by this clock, while that agrees with the
+log's, and never longer than that after a worker met it."""
+
+_TOGETHER_MS = 10_000
+"""Handovers to one build that were written within so long belong to one swap."""
 
 LOOK_S = 5.0
 LOOK_AT_HANDOVER_S = 0.2
@@ -96,6 +100,8 @@ class Following:
         self._ask = ask
         self._retire = retire
         self._clock = clock
+        self._latest: Handover | None = None
+        self._until_s = 0.0
         self.is_retired = False
 
     def is_live(self) -> bool:
@@ -120,16 +126,35 @@ class Following:
             self._retire(live)
         self._live = live
 
-    async def wait_at(self, handover: Handover) -> bool:
+    async def wait_at(self, handover: Handover, end_ms: int | None = None) -> bool:
         """Wait until another build has taken over; False if that comes to nothing.
 
         Returns at once if this build is not live, is the one that takes over, or the handover is
-        old.
+        old. `end_ms` is the time of the log's last record, where it was seen: it tells that a
+        handover is new though this clock is ahead of the log's.
         """
         if handover.build == self._build:
             return False
-        while self.is_live() and self._clock.now_ms() < handover.written_ms + WAIT_MS:
+        until_s = self._deadline_s(handover, end_ms)
+        while self.is_live() and self._clock.monotonic_s() < until_s:
             await self.look()
             if not self.is_retired:
                 await asyncio.sleep(LOOK_AT_HANDOVER_S)
         return self.is_retired
+
+    def _deadline_s(self, handover: Handover, end_ms: int | None) -> float:
+        """Until when it is waited for, by the monotonic clock, which nobody sets."""
+        before = self._latest
+        if (
+            before is not None
+            and before.build == handover.build
+            and abs(before.written_ms - handover.written_ms) < _TOGETHER_MS
+        ):
+            # Every partition has one: they are waited for together, not one after the other.
+            return self._until_s
+        age_ms = self._clock.now_ms() - handover.written_ms
+        if age_ms >= WAIT_MS and end_ms is not None:
+            age_ms = end_ms - handover.written_ms
+        self._latest = handover
+        self._until_s = self._clock.monotonic_s() + (WAIT_MS - max(0, age_ms)) / 1000
+        return self._until_s

@@ -82,6 +82,17 @@ def read_rebuilds(client: Client) -> dict[int, Rebuild]:
     }
 
 
+def declared_builds(client: Client) -> set[int]:
+    """Builds of this cluster that are live, or ever were. Blocks; raises TryAgainError."""
+    try:
+        rows = client.query(
+            "SELECT DISTINCT build FROM tally.builds WHERE cluster = ''"
+        ).result_rows
+    except (ClickHouseError, OSError) as error:
+        raise TryAgainError(f"ClickHouse did not tell of builds: {error}") from error
+    return {int(build) for (build,) in rows}
+
+
 def read_beginning(client: Client, build: int) -> Beginning:
     """How a build's shards begin. Blocks; raises TryAgainError, and OperatorError if the build was
     dropped."""

@@ -76,6 +76,7 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.accept_log import LogAcceptor  # noqa: PLC0415
+    from pipeline.control.first_position import FirstPositions  # noqa: PLC0415
     from pipeline.control.flushed import FlushedReads  # noqa: PLC0415
     from pipeline.log_check import RecoveryReader  # noqa: PLC0415
     from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
@@ -100,6 +101,7 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
             recovery=recovery,
             changelog=changelog,
             flushed=FlushedReads(Reads(client, SystemClock()), build),
+            tell=FirstPositions(settings.clickhouse, build, SystemClock()).write,
         ).accept()
     finally:
         await changelog.stop()

@@ -86,14 +86,17 @@ def insert_letters(
     json: bool,
 ) -> None:
     """Insert the rows that letters hold. Raises OperatorError if one could not be."""
+    from pipeline.builds.rebuilds import declared_builds, read_rebuilds  # noqa: PLC0415
     from pipeline.letters.insert import INSERTED, insert  # noqa: PLC0415
+    from pipeline.letters.lineage import check_no_heir, lineage  # noqa: PLC0415
     from pipeline.letters.put_back import by_table  # noqa: PLC0415
     from pipeline.letters.reads import LetterReads  # noqa: PLC0415
     from pipeline.letters.row_table import ClickHouseRowTable  # noqa: PLC0415
     from pipeline.letters.topic import LetterTopic  # noqa: PLC0415 - brings the Kafka client
 
     reads = LetterReads(client)
-    build = reads.build()
+    build, rebuilds = reads.build(), read_rebuilds(client)
+    check_no_heir(build, rebuilds, declared_builds(client))
     rows = replace(wanted, set_aside=True)
     letters = reads.letters(replace(rows, waiting=True), limit or LETTERS_MAX)
     keys = [letter.key for letter in letters]
@@ -104,6 +107,7 @@ def insert_letters(
         outcome = insert(
             keys,
             build,
+            older=lineage(build, rebuilds),
             letters=LetterTopic(settings.kafka),
             tables=by_table(table, client, build),
             memory=reads,

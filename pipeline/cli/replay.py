@@ -174,12 +174,22 @@ class _Run:
         """Make it live, and stay until somebody else counts it."""
         from pipeline.builds.live import live_build  # noqa: PLC0415
         from pipeline.builds.swap import swap  # noqa: PLC0415
+        from pipeline.rollup.leaders_pass import roll_up_with  # noqa: PLC0415
 
         if live_build(self._client) == self.build:
             self._tell(f"build {self.build} is live: somebody else made it so")
         else:
             note = f"replay, by {getpass.getuser()}"
-            self._was = swap(self._settings.kafka, self._client, self.build, self._clock, note)
+            settings = self._settings.model_copy(update={"build": self.build})
+            self._tell(f"rolling up build {self.build}, then making it live")
+            self._was = swap(
+                settings.kafka,
+                self._client,
+                self.build,
+                self._clock,
+                note,
+                roll_up=roll_up_with(settings, self._clock),
+            )
             self._tell(f"build {self.build} is live; build {self._was} was")
         if self._replay.wait_for_others(self.build, self._crew):
             self._tell("other workers go on with it")

@@ -25,6 +25,8 @@ from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from confluent_kafka.admin import AdminClient
 
     from pipeline.changelog_writer import ChangelogWriter
@@ -63,7 +65,9 @@ class LogAcceptor:
         recovery: RecoveryReader,
         changelog: ChangelogWriter,
         flushed: FlushedReads,
+        tell: Callable[[Shard], Awaitable[None]],
     ) -> None:
+        """`tell` writes to ClickHouse where a shard goes on; it raises TryAgainError."""
         self._admin = admin
         self._group = topics.group_id(build)
         self._partitions = partitions
@@ -71,6 +75,7 @@ class LogAcceptor:
         self._recovery = recovery
         self._changelog = changelog
         self._flushed = flushed
+        self._tell = tell
 
     async def accept(self) -> list[Accepted]:
         """Accept every shard whose log or offset is not what was counted. Returns those.
@@ -110,6 +115,9 @@ class LogAcceptor:
             anew = in_other_log(shard, await self._first_younger(shard, start, end))
         self._check_stopped()
         await self._changelog.append(shard.partition, first_records(anew))
+        # Before the commit: where that is missing, all of this is done again. A replay learns by it
+        # that the log is another one, though nothing of it is flushed yet.
+        await self._tell(anew)
         self._commit(shard.partition, anew.position)
         return Accepted(
             shard.partition,

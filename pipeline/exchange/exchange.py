@@ -66,6 +66,7 @@ class Exchange:
         """
         while self._unchecked:
             self._unchecked[-1].check_migrated()
+            self._unchecked[-1].check_one_server()
             self._unchecked.pop()
         cluster = identity_of(self._source)
         check_different(self._source, cluster, self._target, identity_of(self._target))

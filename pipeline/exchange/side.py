@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 120
 # Confirmed means stored. A deletion is not waited for: ClickHouse has it in writing.
 _SETTINGS = {"async_insert": 0, "mutations_sync": 0}
+_ENGINE = "SELECT engine FROM system.tables WHERE database = 'tally' AND name = 'cells_1m'"
 _NOT_MIGRATED = ("UNKNOWN_TABLE", "UNKNOWN_DATABASE", "UNKNOWN_IDENTIFIER", "NO_SUCH_COLUMN")
 _REFUSED = ("AUTHENTICATION_FAILED", "ACCESS_DENIED", "READONLY")
 
@@ -46,6 +47,19 @@ class Side:
         """Raise OperatorError unless it has all tables of this version."""
         if pending(self._connected()):
             raise self._not_migrated()
+
+    def check_one_server(self) -> None:
+        """Raise OperatorError if it is one of a ClickHouse cluster.
+
+        What was copied, and what arrived, is known by the parts of one server.
+        """
+        found = self.rows(_ENGINE, {})
+        if found and found[0][0] == "Distributed":
+            raise OperatorError(
+                f"ClickHouse at {self.name} is one of a cluster over which Tally's tables are "
+                f"spread, and such cells cannot be exchanged: set {self._option} to a ClickHouse "
+                "that keeps all of them itself"
+            )
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of a query, with values bound to it."""

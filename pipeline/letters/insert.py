@@ -10,7 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from pipeline.dead_letters import VALUE_BYTES_MAX
+from pipeline.letters.lineage import FOR_EVER_MS
 from pipeline.letters.rows import read_row
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
     from pipeline.letters.letter import LetterKey
+    from pipeline.letters.lineage import Lineage
     from pipeline.letters.retry import Letters, RetryMemory
     from pipeline.letters.rows import SetAsideRow
 
@@ -68,6 +72,7 @@ def insert(
     keys: Sequence[LetterKey],
     build: int,
     *,
+    older: Lineage | None = None,
     letters: Letters,
     tables: Mapping[str, PutsBack],
     memory: RetryMemory,
@@ -75,12 +80,14 @@ def insert(
 ) -> Inserted:
     """Put the rows of these letters back, and remember them as retried. Blocks.
 
-    `tables` has what is to do by the rows' table. Raises TryAgainError when a server is away,
-    OperatorError when ClickHouse takes nothing; what was inserted until then is remembered, or
-    inserted again to no effect.
+    `older` has builds that it was given earlier days of: their rows before a log time are written
+    as its own. `tables` has what is to do by the rows' table. Raises TryAgainError when a server is
+    away, OperatorError when ClickHouse takes nothing; what was inserted until then is remembered,
+    or inserted again to no effect.
     """
     done = Inserted()
-    for chunk in _chunks(_rows(keys, build, letters, done.skipped)):
+    whose = {**(older or {}), build: FOR_EVER_MS}
+    for chunk in _chunks(_rows(keys, build, whose, letters, done.skipped)):
         for table, rows in chunk.items():
             left = tables[table].put_back(list(rows.values()))
             done.skipped.update(left.values())
@@ -100,9 +107,14 @@ def refused_still(
 
 
 def _rows(
-    keys: Sequence[LetterKey], build: int, letters: Letters, skipped: Counter[str]
+    keys: Sequence[LetterKey],
+    build: int,
+    whose: Lineage,
+    letters: Letters,
+    skipped: Counter[str],
 ) -> Iterator[tuple[LetterKey, SetAsideRow, int]]:
-    """What letters hold, with the bytes of each; others are counted by reason."""
+    """What letters hold, as rows of the build, with the bytes of each; others are counted by
+    reason."""
     found = 0
     for letter in letters.find(keys):
         if letter.is_cut:
@@ -110,9 +122,9 @@ def _rows(
             skipped[CUT] += 1
             continue
         row = read_row(letter.value)
-        if row is not None and row.build == build:
+        if row is not None and row.log_ms < whose.get(row.build, 0):
             found += 1
-            yield letter.key, row, letter.bytes_total
+            yield letter.key, msgspec.structs.replace(row, build=build), letter.bytes_total
     if found < len(keys):
         skipped[UNREADABLE] += len(keys) - found
 

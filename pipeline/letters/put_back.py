@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.letters.adjusted import AdjustmentRows
 from pipeline.letters.heaviest import HeaviestRows
 from pipeline.letters.kept_days import ClickHouseKeptDays
 from pipeline.letters.names import NameTables
 from pipeline.letters.registers import RegisterRows
-from pipeline.letters.rows import BUCKETS, CELLS, HEAVIEST, REGISTERS
+from pipeline.letters.rows import ADJUSTMENTS, BUCKETS, CELLS, HEAVIEST, REGISTERS
 from pipeline.letters.summed import SummedRows
 from pipeline.letters.sums import BUCKETS_SUMMED, CELLS_SUMMED, SumTables
 
@@ -25,5 +26,6 @@ def by_table(table: RowTable, client: Client, build: int) -> dict[str, PutsBack]
         CELLS: SummedRows(table, SumTables(client, build, CELLS_SUMMED)),
         BUCKETS: SummedRows(table, SumTables(client, build, BUCKETS_SUMMED)),
         HEAVIEST: HeaviestRows(table, NameTables(client, build)),
+        ADJUSTMENTS: AdjustmentRows(table),
         **dict.fromkeys(REGISTERS, registers),
     }

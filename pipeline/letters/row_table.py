@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from schemas.addresses import ClickHouseAddress
 
 _MOMENT = pa.timestamp("s", "UTC")
+_PRECISE_MOMENT = pa.timestamp("ms", "UTC")
 _TYPES = {
     **dict.fromkeys(("build", "shard", "width", "bucket"), pa.uint32()),
     **dict.fromkeys(("counter", "family", "region", "replica"), pa.string()),
+    **dict.fromkeys(("id", "grain", "who", "why"), pa.string()),
     **dict.fromkeys(("window", "slot"), _MOMENT),
+    **dict.fromkeys(("at", "log_time"), _PRECISE_MOMENT),
     **dict.fromkeys(("p", "n", "duplicates", "through", "lost"), pa.int64()),
+    **dict.fromkeys(("by", "before", "after", "offset"), pa.int64()),
     "precision": pa.uint8(),
     "slot_day": pa.date32(),
     "registers": pa.map_(pa.uint16(), pa.uint8()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -27,6 +27,7 @@ RegisterTable = Literal[
 CELLS: Literal["tally.cells_1m"] = "tally.cells_1m"
 BUCKETS: Literal["tally.frequency_1m"] = "tally.frequency_1m"
 HEAVIEST: Literal["tally.heavy_1m"] = "tally.heavy_1m"
+ADJUSTMENTS: Literal["tally.adjustments"] = "tally.adjustments"
 REGISTERS: tuple[RegisterTable, ...] = get_args(RegisterTable)
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -34,6 +35,7 @@ _HOUR_S, _DAY_S = 3600, 86_400
 _UInt8 = Annotated[int, msgspec.Meta(ge=0, lt=2**8)]
 _UInt32 = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Through = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
@@ -89,6 +91,11 @@ class SummedRow(msgspec.Struct, frozen=True):
         """Its key."""
         window_s, slot_s = (int(at.timestamp()) for at in (self.window, self.slot))
         return RowId(self.of, self.region, self.replica, self.shard, window_s, slot_s)
+
+    @property
+    def log_ms(self) -> int:
+        """Its slot."""
+        return _ms(self.slot)
 
     def sum_key(self, grain: Grain) -> SumKey:
         """The row that it is added up in."""
@@ -150,6 +157,11 @@ class SetAsideRegisters(msgspec.Struct, frozen=True, kw_only=True):
         """The part of the counter before the first colon."""
         return self.counter.partition(":")[0]
 
+    @property
+    def log_ms(self) -> int:
+        """When the day of its slot begins."""
+        return _ms(datetime.combine(self.slot_day, time(), UTC))
+
 
 class SetAsideHeaviest(msgspec.Struct, frozen=True, kw_only=True):
     """A row of tally.heavy_1m, of which the one with the greatest `through` holds."""
@@ -170,13 +182,47 @@ class SetAsideHeaviest(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.counters) != len(self.counts):
             raise ValueError("every counter has a count")
 
+    @property
+    def log_ms(self) -> int:
+        """Its slot."""
+        return _ms(self.slot)
 
-SetAsideRow = SetAsideCell | SetAsideBucket | SetAsideRegisters | SetAsideHeaviest
+
+class SetAsideAdjustment(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of tally.adjustments: a correction at its place in the log."""
+
+    build: _UInt32
+    counter: str
+    id: str
+    region: str
+    grain: str
+    window: datetime
+    by: _Int64
+    who: str
+    why: str
+    before: _Int64 | None
+    after: _Int64 | None
+    at: datetime
+    log_time: datetime
+    shard: _UInt32
+    offset: _Count
+    table: Literal["tally.adjustments"] = ADJUSTMENTS
+
+    @property
+    def log_ms(self) -> int:
+        """Log time at its place."""
+        return _ms(self.log_time)
+
+
+SetAsideRow = (
+    SetAsideCell | SetAsideBucket | SetAsideRegisters | SetAsideHeaviest | SetAsideAdjustment
+)
 
 _KINDS: dict[str, type[SetAsideRow]] = {
     CELLS: SetAsideCell,
     BUCKETS: SetAsideBucket,
     HEAVIEST: SetAsideHeaviest,
+    ADJUSTMENTS: SetAsideAdjustment,
     **dict.fromkeys(REGISTERS, SetAsideRegisters),
 }
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -186,7 +232,7 @@ def read_row(value: bytes) -> SetAsideRow | None:
     """The row in a dead letter, a cell where it names no table; None if it holds none."""
     try:
         row = _decode(value)
-        for name in ("window", "slot"):
+        for name in ("window", "slot", "at", "log_time"):
             if name in row:
                 row[name] = _moment(row[name])
         return msgspec.convert(row, _KINDS[row.get("table", CELLS)])
@@ -196,4 +242,9 @@ def read_row(value: bytes) -> SetAsideRow | None:
 
 def _moment(text: str) -> datetime:
     """A time as ClickHouse writes it."""
-    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    written = "%Y-%m-%d %H:%M:%S.%f" if "." in text else "%Y-%m-%d %H:%M:%S"
+    return datetime.strptime(text, written).replace(tzinfo=UTC)
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

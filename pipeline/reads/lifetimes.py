@@ -40,6 +40,9 @@ _BORDER = (
     "WHERE grain = '1d') AS final USING build GROUP BY build, clusters"
 )
 
+# Days that were carried over may be there without their minutes.
+_HAS_BASE = "SELECT 1 FROM tally.rebuilds WHERE build = {build:UInt32} AND base != 0 LIMIT 1"
+
 _WHERE = "build = {build:UInt32} AND counter IN {counters:Array(String)}"
 _OWNER = "counter, toString(region) AS region, toString(replica) AS replica, shard"
 _VALUES = "sum(p::Int128), sum(n::Int128), sum(duplicates::Int128)"
@@ -78,15 +81,17 @@ _ONE_THREAD = {"max_threads": 1}
 def read_border(reads: Reads, shards: int) -> Border | None:
     """The border of the live build; None where the short query cannot be used.
 
-    That is after partitions were added, until days are final with them, and where other clusters'
-    cells are here, which become final elsewhere. Before a first day is final all are read from
-    minutes. Blocks; raises TryAgainError.
+    That is after partitions were added, until days are final with them; where other clusters'
+    cells are here, which become final elsewhere; and where days were carried over from another
+    build while none is known to be final. Otherwise, before a first day is final, all are read
+    from minutes. Blocks; raises TryAgainError.
     """
     [(build, clusters, finals, newest_s)] = reads.rows(_BORDER, {"shards": shards})
     if clusters != 1 or (finals and not newest_s):
         return None
     if not finals:
-        return Border(int(build), _EPOCH)
+        is_whole = not reads.rows(_HAS_BASE, {"build": build})
+        return Border(int(build), _EPOCH) if is_whole else None
     newest = datetime.fromtimestamp(int(newest_s), UTC).date()
     return Border(int(build), newest + timedelta(days=1))
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.errors import OperatorError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import pyarrow as pa
 
 ROWS_REFUSED_MAX = 200
@@ -56,13 +58,21 @@ class Halving:
 
     `taken` is a row that the table took lately, before the search or in it; writing it once more
     tells whether the table takes anything. Rows are absolute values, so writing one again changes
-    nothing.
+    nothing. `elsewhere` does the same with a row of another table: where a row stands alone, and
+    nothing is known of its own table, that one tells whether ClickHouse takes anything.
     """
 
-    def __init__(self, block: pa.Table, insert: Insert, taken: pa.Table | None) -> None:
+    def __init__(
+        self,
+        block: pa.Table,
+        insert: Insert,
+        taken: pa.Table | None,
+        elsewhere: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._block = block
         self._insert = insert
         self.taken = taken
+        self._elsewhere = elsewhere if block.num_rows == 1 else None
         self._refused: dict[int, BlockRefusedError] = {}
 
     async def run(self, refusal: BlockRefusedError) -> dict[int, str]:
@@ -106,6 +116,9 @@ class Halving:
         error = next(iter(self._refused.values()), None)
         if self.taken is not None:
             error = await self._try(self.taken)
+        elif self._elsewhere is not None:
+            await self._elsewhere()
+            return
         if error is not None:
             raise OperatorError(
                 f"ClickHouse takes nothing: {error.reason}; it is asked again until it does, so "

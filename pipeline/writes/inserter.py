@@ -15,7 +15,7 @@ from pipeline.metrics.meter import UNMEASURED
 from pipeline.writes.halving import BlockRefusedError, Halving, may_be_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     import pyarrow as pa
     from clickhouse_connect.driver import Client
@@ -78,7 +78,7 @@ class Inserter:
                 except BlockRefusedError as error:
                     if not may_be_rows(error, block.num_rows):
                         raise
-                    halving = Halving(block, insert, self._taken.get(table))
+                    halving = Halving(block, insert, self._taken.get(table), self._elsewhere())
                     found = await halving.run(error)
                     if halving.taken is not None:
                         self._taken[table] = halving.taken
@@ -90,6 +90,13 @@ class Inserter:
         # Only now: growing within a write that fails at a certain size would never get to its end.
         self._block_rows = min(self._block_rows * 2, BLOCK_ROWS_MAX)
         return refused
+
+    def _elsewhere(self) -> Callable[[], Awaitable[None]] | None:
+        """Writes once more what ClickHouse took last; None if it has taken nothing yet."""
+        if not self._taken:
+            return None
+        table, row = next(reversed(self._taken.items()))
+        return partial(self.insert, table, row)
 
     async def takes(self, table: str, rows: pa.Table) -> bool:
         """Insert all rows as one block; False if ClickHouse refuses it because of its rows."""

@@ -179,7 +179,8 @@ def _heaviest(found: Sequence[Heaviest], slot_ms: int, origin: _Origin) -> pa.Ta
 
 
 def _plain(value: Any) -> Any:
-    """A time as ClickHouse writes it itself."""
+    """A time as ClickHouse writes it itself, with milliseconds where it has any."""
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        text = value.strftime("%Y-%m-%d %H:%M:%S")
+        return f"{text}.{value.microsecond // 1000:03}" if value.microsecond else text
     return value.isoformat() if isinstance(value, date) else str(value)

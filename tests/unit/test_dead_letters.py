@@ -1,13 +1,17 @@
 """What a dead letter holds: enough to understand and retry, and never too much to be written."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
+from pipeline.absorb import absorb
 from pipeline.bulk import Fetch
 from pipeline.dead_letters import MAX_BYTES, VALUE_BYTES_MAX, dead_letters
 from pipeline.decode import Refused
+from pipeline.lanes import RETRY_HEADER
 from pipeline.placing import Misplaced
+from pipeline.shard import Shard
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Records
 
@@ -47,3 +51,31 @@ def test_a_large_record_is_cut_and_its_size_told() -> None:
     [letter] = dead_letters(fetch(huge), [Refused(10, 0, "not JSON", huge)], [], {})
     assert len(letter.value) == VALUE_BYTES_MAX < MAX_BYTES
     assert dict(letter.headers())["tally-bytes"] == str(len(huge)).encode()
+
+
+def test_a_refused_retry_is_a_letter_of_every_build_that_counts_its_place() -> None:
+    counts_from_ms = 1_794_268_800_000
+    now_ms, old = counts_from_ms + 48 * 3_600_000, (50, 0, counts_from_ms - 3_600_000)
+    found = {}
+    for build, since_ms in (("whole", 0), ("from a day on", counts_from_ms)):
+        shard = Shard(0, position=100, log_ms=now_ms, counts_from_ms=since_ms)
+        shard.refused.refuse(old)
+        records = Records(
+            0,
+            np.array([100]),
+            np.array([now_ms]),
+            [None],
+            [b'{"counter": "no family"}'],
+            [((RETRY_HEADER, "{}/{}/{}".format(*old).encode()),)],
+        )
+        found[build] = absorb(shard, Fetch(100, 101, records)).dead_letters
+    assert [(one.offset, one.timestamp_ms) for one in found["whole"]] == [(100, old[2])]
+    assert found["from a day on"] == found["whole"]
+
+
+def test_a_letter_of_before_a_build_counts_is_not_its_own_though_the_broker_set_its_clock() -> None:
+    shard = Shard(4, position=10, log_ms=900, counts_from_ms=1_000)
+    bad = fetch(b"x", b"y", b"z")
+    records = replace(bad.records, timestamps_ms=np.array([999, 1_500, 950]))
+    letters = absorb(shard, Fetch(10, 13, records)).dead_letters
+    assert [one.offset for one in letters] == [11, 12]

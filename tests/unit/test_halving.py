@@ -1,6 +1,7 @@
 """Rows that are refused are found among others, and nothing is blamed for an outage."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -72,6 +73,28 @@ async def test_a_lonely_refused_row_is_blamed_only_if_the_table_takes_another() 
     with pytest.raises(OperatorError, match="takes nothing"):
         await table.write(1)
     assert await table.write(1, taken=-1) == {0: "not [0]"}
+
+
+async def test_a_lonely_refused_row_of_a_table_never_written_is_blamed_if_another_table_takes() -> (
+    None
+):
+    table, other = Table(poison(0)), Table(lambda _: None)
+
+    async def write(block: pa.Table) -> dict[int, str]:
+        with pytest.raises(BlockRefusedError) as refusal:
+            await table.insert(block)
+        alive = partial(other.insert, rows(7))
+        return await Halving(block, table.insert, None, alive).run(refusal.value)
+
+    assert await write(rows(0)) == {0: "not [0]"}
+    assert other.inserts == 2
+    # Several that are refused, all of them, are no rows: the table takes nothing.
+    table.refuses = lambda _: CONSTRAINT
+    with pytest.raises(OperatorError, match="takes nothing"):
+        await write(rows(0, 1))
+    other.refuses = lambda _: CONSTRAINT
+    with pytest.raises(BlockRefusedError):
+        await write(rows(0))
 
 
 async def test_more_refused_rows_than_the_bound_are_an_outage() -> None:

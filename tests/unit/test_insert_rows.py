@@ -9,18 +9,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+from pipeline.adjustments.placed import Placed
 from pipeline.letters import insert as insert_module
 from pipeline.letters.heaviest import NamesHour, hour_of
 from pipeline.letters.insert import CUT, UNREADABLE, Inserted, insert
 from pipeline.letters.kept_days import is_meant
 from pipeline.letters.letter import LetterKey, StoredLetter
+from pipeline.letters.lineage import Lineage
 from pipeline.letters.rows import (
+    ADJUSTMENTS,
     BUCKETS,
     CELLS,
     HEAVIEST,
     REGISTERS,
     RowId,
+    SetAsideAdjustment,
     SetAsideBucket,
     SetAsideHeaviest,
     SetAsideRegisters,
@@ -34,6 +39,7 @@ from pipeline.rollup.retention import FamilySet
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import Fetched, Shard
 from pipeline.writes.summary_rows import SummaryRows, summary_rows
+from schemas.adjustments import Adjustment
 from tests.kit.clocks import ManualClock
 
 SLOT_S = 1_775_001_720  # 2026-04-01 00:02
@@ -219,12 +225,13 @@ class World:
         assert retried_at_ms == 1_000_000
         self.remembered += [key.offset for key in keys]
 
-    def insert(self, *more: LetterKey) -> Inserted:
+    def insert(self, *more: LetterKey, older: Lineage | None = None) -> Inserted:
         return insert(
             [*(one.key for one in self.topic), *more],
             2,
+            older=older,
             letters=self,
-            tables=dict.fromkeys((CELLS, BUCKETS, HEAVIEST, *REGISTERS), self),
+            tables=dict.fromkeys((CELLS, BUCKETS, HEAVIEST, ADJUSTMENTS, *REGISTERS), self),
             memory=self,
             clock=ManualClock(),
         )
@@ -269,3 +276,30 @@ def test_rows_are_put_back_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     world = World(letters)
     world.insert()
     assert [len(part) for part in world.put] == [1, 1, 1, 1, 1]
+
+
+def test_rows_of_the_build_before_are_written_as_this_ones_where_it_has_their_day() -> None:
+    older = replace(registers(build=1), slot_day=date(2026, 3, 31))
+    world = World([letter(0, older), letter(1, registers(build=1))])
+    done = world.insert(older={1: SLOT_S * 1000})
+    assert done == Inserted(2)
+    assert world.put == [[replace(older, build=2), registers(build=2)]]
+    world = World([letter(0, older), letter(1, registers(build=1)), letter(2, bucket(3))])
+    done = world.insert(older={1: int(datetime(2026, 4, 1, tzinfo=UTC).timestamp() * 1000)})
+    assert (done.letters, done.skipped) == (2, {UNREADABLE: 1})
+    assert world.put == [[replace(older, build=2)], [bucket(3)]]
+
+
+def test_an_adjustment_is_read_back_to_the_millisecond() -> None:
+    made = Adjustment(
+        counter="likes:a", by=-3, id="one", who="ann", why="fraud", at=1_775_001_720_123, before=7
+    )
+    shard = Shard(4)
+    shard.adjust([Placed(9, 1_775_001_725_456, made)])
+    [part] = summary_rows([shard.snapshot(checkpoint=False)], 2, "main")
+    [(row, stored)] = _letters(part)
+    read = read_row(stored.value)
+    assert isinstance(read, SetAsideAdjustment)
+    assert {name: getattr(read, name) for name in row} == row
+    assert read.log_ms == 1_775_001_725_456
+    assert World([stored]).insert() == Inserted(1)

@@ -1,7 +1,7 @@
 """A worker waits at a handover while its build is live, and never for long."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -125,3 +125,60 @@ async def test_an_old_handover_is_passed_at_once() -> None:
     assert await follower.wait_at(Handover(5, clock.now_ms() - WAIT_MS, 2)) is False
     assert declared.asked == 1
     assert follower.is_live()
+
+
+@dataclass
+class SkewedClock(ManualClock):
+    """One that is ahead of the log's clock, or behind it."""
+
+    ahead_s: float = 0.0
+
+    def now_ms(self) -> int:
+        return int((self.now_s + self.ahead_s) * 1000)
+
+
+async def waited_s(
+    clock: SkewedClock,
+    handovers: list[Handover],
+    end_ms: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> float:
+    """How long a live build waits at these, one after the other, when nobody takes over."""
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    began_s = clock.now_s
+    follower = Following(1, 1, Declared(1), lambda _: None, clock)
+    for handover in handovers:
+        assert await follower.wait_at(handover, end_ms) is False
+    return clock.now_s - began_s
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+async def test_a_clock_that_is_wrong_makes_nobody_wait_longer_nor_go_on_at_once(
+    ahead_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SkewedClock(10_000.0, ahead_s=ahead_s)
+    monkeypatch.setattr(following, "LOOK_AT_HANDOVER_S", 1.0)
+    # Every partition has one, and all of them are met by this worker.
+    handovers = [Handover(5 + at, 10_000_000 + at, 2) for at in range(4)]
+    waited = await waited_s(clock, handovers, 10_000_500, monkeypatch)
+    assert WAIT_MS / 1000 - 1 <= waited <= WAIT_MS / 1000
+
+
+async def test_a_handover_that_the_log_has_left_behind_is_old_by_any_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, handover = SkewedClock(10_000.0), Handover(5, 10_000_000 - 2 * WAIT_MS, 2)
+    assert await waited_s(clock, [handover], 10_000_000, monkeypatch) == 0
+
+
+async def test_a_swap_that_is_tried_again_is_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AT_HANDOVER_S", 1.0)
+    clock = SkewedClock(10_000.0, ahead_s=-3600.0)
+    handovers = [Handover(5, 10_000_000, 2), Handover(9, 10_000_000 + WAIT_MS, 2)]
+    assert await waited_s(clock, handovers, None, monkeypatch) == 2 * WAIT_MS / 1000
