@@ -70,6 +70,9 @@ class Broker:
         self._remove_leftovers({self._folder_of(row) for row in rows})
         for row in rows:
             self._open(row)
+        # What is remembered of a producer must not be held against a new one of the same id.
+        partitions = [p for topic in self.topics.values() for p in topic.partitions]
+        self.meta.pass_producer_ids(met for p in partitions for met in p.producers.ids())
 
     def _folder_of(self, row: TopicRow) -> Path:
         return topic_folder(self.folder, row)

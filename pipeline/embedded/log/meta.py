@@ -20,6 +20,7 @@ FORMAT = 1
 segments are kept as. A database from before it was told has 0, and the same form."""
 
 PRODUCER_ID_BLOCK = 1000
+PRODUCER_IDS_GIVEN_MAX = 2**62
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -122,15 +123,28 @@ class Meta:
     def next_producer_id(self) -> int:
         """A producer id that was never given out before; ids are reserved in blocks."""
         if self._producer_id == self._producer_id_end:
-            self._producer_id = int(self.fact("producer_id", "1000"))
-            self._producer_id_end = self._producer_id + PRODUCER_ID_BLOCK
-            with self._transaction() as db:
-                db.execute(
-                    "UPDATE facts SET value = ? WHERE name = 'producer_id'",
-                    (str(self._producer_id_end),),
-                )
+            first = int(self.fact("producer_id", "1000"))
+            self._reserve_producer_ids(first + PRODUCER_ID_BLOCK)
+            self._producer_id, self._producer_id_end = first, first + PRODUCER_ID_BLOCK
         self._producer_id += 1
         return self._producer_id - 1
+
+    def pass_producer_ids(self, met: Iterable[int]) -> None:
+        """Give out only ids above those that were met in the log. To be called before any is given.
+
+        Ids that no log comes to in its life are clients' own inventions, and are left aside: there
+        might be none above them.
+        """
+        last = max((one for one in met if one < PRODUCER_IDS_GIVEN_MAX), default=-1)
+        if int(self.fact("producer_id", "1000")) <= last:
+            self._reserve_producer_ids(last + 1)
+
+    def _reserve_producer_ids(self, end: int) -> None:
+        """Synced: records with these ids may be on the disk before the next checkpoint, and an id
+        that is given out again makes a new producer's batches pass for repeats of them.
+        """
+        with self._transaction(sync=True) as db:
+            db.execute("UPDATE facts SET value = ? WHERE name = 'producer_id'", (str(end),))
 
     def topics(self) -> list[TopicRow]:
         rows = self._db.execute("SELECT uid, name, partitions, settings FROM topics ORDER BY uid")

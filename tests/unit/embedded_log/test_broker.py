@@ -94,3 +94,20 @@ def test_what_cannot_be_made_is_refused_by_its_name(
         broker.create_topic("u", 1, {"retention.ms": "never"})
     assert refusal(caught) is ErrorCode.invalid_config
     broker.stop()
+
+
+def test_a_producer_id_in_the_log_is_not_given_again_when_its_reservation_was_lost(
+    tmp_path: Path,
+) -> None:
+    broker = open_broker(tmp_path)
+    partition = broker.create_topic("t", 1, {}).partitions[0]
+    old = broker.meta.next_producer_id()
+    partition.append(make_values(1, producer_id=old, epoch=0, sequence=0), 5)
+    broker.meta._db.execute("UPDATE facts SET value = '1000' WHERE name = 'producer_id'")
+    broker.stop()
+    again = open_broker(tmp_path)
+    partition = again.topics["t"].partitions[0]
+    new = again.meta.next_producer_id()
+    partition.append(make_values(1, producer_id=new, epoch=0, sequence=0), 5)
+    assert partition.end_offset == 2
+    again.stop()

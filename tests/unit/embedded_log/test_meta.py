@@ -1,4 +1,7 @@
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 from pipeline.embedded.log.meta import PRODUCER_ID_BLOCK, CommittedOffset, Meta
 
@@ -48,4 +51,48 @@ def test_the_last_committed_offset_is_kept(tmp_path: Path) -> None:
     assert again.groups_with_offsets() == {"g"}
     again.remove_group("g")
     assert again.offsets("g") == {}
+    again.close()
+
+
+class Statements:
+    """What a Meta asks of SQLite from here on."""
+
+    def __init__(self, meta: Meta) -> None:
+        self.seen: list[str] = []
+        meta._db.set_trace_callback(self.seen.append)
+
+    def were_synced(self) -> bool:
+        """Whether the last transaction was on the disk when it returned."""
+        before = self.seen[: len(self.seen) - self.seen[::-1].index("BEGIN IMMEDIATE")]
+        settings = [one for one in before if one.startswith("PRAGMA synchronous")]
+        return settings[-1:] == ["PRAGMA synchronous=FULL"]
+
+
+def test_producer_ids_are_on_the_disk_before_one_is_given(tmp_path: Path) -> None:
+    meta = open_meta(tmp_path)
+    statements = Statements(meta)
+    meta.next_producer_id()
+    assert statements.were_synced()
+    meta.close()
+
+
+def test_ids_that_could_not_be_reserved_are_not_given(tmp_path: Path) -> None:
+    meta = open_meta(tmp_path)
+    meta.next_producer_id()
+    meta._producer_id = meta._producer_id_end
+    meta._db.execute("PRAGMA query_only=1")
+    for _ in range(2):
+        with pytest.raises(sqlite3.Error):
+            meta.next_producer_id()
+    meta.close()
+
+
+def test_only_ids_above_those_met_in_the_log_are_given(tmp_path: Path) -> None:
+    meta = open_meta(tmp_path)
+    meta.pass_producer_ids([7, 5000, 2**63 - 1])
+    assert meta.next_producer_id() == 5001
+    meta.close()
+    again = open_meta(tmp_path)
+    again.pass_producer_ids([5000])
+    assert again.next_producer_id() == 5001 + PRODUCER_ID_BLOCK
     again.close()
