@@ -1,8 +1,12 @@
 """All topics of the node: making, growing, changing, deleting them, and opening them at start."""
 
+import logging
 import re
 import shutil
+import sqlite3
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +22,8 @@ from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import log as metric
 from pipeline.metrics.meter import UNMEASURED, Meter
+
+logger = logging.getLogger(__name__)
 
 NODE_ID = 1
 PARTITIONS_MAX = 10_000
@@ -139,16 +145,44 @@ class Broker:
             raise RefusedError(ErrorCode.invalid_config, str(error)) from error
 
     def create_topic(self, name: str, partitions: int, settings: dict[str, str | None]) -> Topic:
-        """Raises RefusedError; after the return the topic survives a crash."""
+        """After the return the topic survives a crash. Raises RefusedError, also when the disk is
+        full; there is no such topic then.
+        """
         self.check_new_topic(name, partitions, settings)
         chosen = {key: value for key, value in settings.items() if value is not None}
-        return self._open(self.meta.add_topic(name, partitions, chosen))
+        with self._refused_by_disk(f"Topic '{name}' was not made"):
+            count = self.partition_count
+            try:
+                with self.meta.adding_topic(name, partitions, chosen) as row:
+                    return self._open(row)
+            except BaseException:
+                self.topics.pop(name, None)
+                self.partition_count = count
+                raise
 
     def grow_topic(self, topic: Topic, partitions: int) -> None:
-        """Raises RefusedError unless the topic gets more partitions than it has."""
+        """After the return the partitions survive a crash. Raises RefusedError unless they are more
+        than the topic has, and when the disk is full; the topic is then as it was.
+        """
         self.check_growth(topic, partitions)
-        self.meta.change_topic(topic.uid, partitions, topic.settings)
-        self._open_partitions(topic, partitions)
+        with self._refused_by_disk(f"Topic '{topic.name}' was not grown"):
+            count, before = self.partition_count, len(topic.partitions)
+            try:
+                with self.meta.growing_topic(topic.uid, partitions):
+                    self._open_partitions(topic, partitions)
+            except BaseException:
+                del topic.partitions[before:]
+                self.partition_count = count
+                raise
+
+    @contextmanager
+    def _refused_by_disk(self, what: str) -> Iterator[None]:
+        """Makes a RefusedError of what the disk refuses."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            logger.warning("%s: %s", what, error)
+            raise RefusedError(ErrorCode.kafka_storage_error, f"{what}: {error}.") from error
 
     def check_growth(self, topic: Topic, partitions: int) -> None:
         """Raises RefusedError when `grow_topic` would."""
@@ -162,7 +196,7 @@ class Broker:
 
     def configure_topic(self, topic: Topic, settings: dict[str, str]) -> None:
         """Replace what was set by hand. The settings were checked."""
-        self.meta.change_topic(topic.uid, len(topic.partitions), settings)
+        self.meta.configure_topic(topic.uid, settings)
         topic.settings = settings
         topic.config = TopicConfig(settings)
         for partition in topic.partitions:
@@ -178,8 +212,9 @@ class Broker:
         shutil.rmtree(topic.folder, ignore_errors=True)
 
     def delete_records(self, topic: Topic, number: int, offset: int) -> int:
-        """Make `offset` the first readable one; the new start of the partition."""
+        """Make `offset` the first readable one, if an earlier one is; the partition's start."""
         partition = topic.partitions[number]
+        offset = max(offset, partition.start_offset)
         self.meta.set_start(topic.uid, number, offset)
         partition.delete_before(offset)
         return partition.start_offset

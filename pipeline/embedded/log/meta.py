@@ -87,7 +87,9 @@ class Meta:
         self._usual = "FULL" if sync_each_commit else "NORMAL"
         self._db.execute(f"PRAGMA synchronous={self._usual}")
         self._db.executescript(_SCHEMA)
-        self._db.execute(f"PRAGMA user_version={FORMAT}")
+        # Nothing is written where nothing is new: a log must start on a disk that is full.
+        if self._db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+            self._db.execute(f"PRAGMA user_version={FORMAT}")
         self._producer_id = self._producer_id_end = 0
 
     def close(self) -> None:
@@ -105,10 +107,12 @@ class Meta:
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._db
+                    self._db.execute("COMMIT")
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    # SQLite has rolled back by itself after some errors, a full disk among them.
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
                     raise
-                self._db.execute("COMMIT")
             finally:
                 if sync:
                     self._db.execute(f"PRAGMA synchronous={self._usual}")
@@ -152,21 +156,41 @@ class Meta:
             TopicRow(u, n, p, msgspec.json.decode(s, type=dict[str, str])) for u, n, p, s in rows
         ]
 
-    def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
-        """Synced: a folder whose topic is not known is removed at the next start."""
+    @contextmanager
+    def adding_topic(
+        self, name: str, partitions: int, settings: dict[str, str]
+    ) -> Iterator[TopicRow]:
+        """A topic that is there if what is done inside succeeds, and not if it raises.
+
+        Synced: a folder whose topic is not known is removed at the next start.
+        """
         with self._transaction(sync=True) as db:
             uid = db.execute(
                 "INSERT INTO topics (name, partitions, settings) VALUES (?, ?, ?)",
                 (name, partitions, msgspec.json.encode(settings).decode()),
             ).lastrowid
-        assert uid is not None
-        return TopicRow(uid, name, partitions, settings)
+            assert uid is not None
+            yield TopicRow(uid, name, partitions, settings)
 
-    def change_topic(self, uid: int, partitions: int, settings: dict[str, str]) -> None:
+    def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
+        """As `adding_topic`, with nothing to do inside."""
+        with self.adding_topic(name, partitions, settings) as row:
+            return row
+
+    @contextmanager
+    def growing_topic(self, uid: int, partitions: int) -> Iterator[None]:
+        """The topic has so many partitions if what is done inside succeeds. Synced: records in a
+        partition that the next start does not know of could not be read.
+        """
+        with self._transaction(sync=True) as db:
+            db.execute("UPDATE topics SET partitions = ? WHERE uid = ?", (partitions, uid))
+            yield
+
+    def configure_topic(self, uid: int, settings: dict[str, str]) -> None:
         with self._transaction() as db:
             db.execute(
-                "UPDATE topics SET partitions = ?, settings = ? WHERE uid = ?",
-                (partitions, msgspec.json.encode(settings).decode(), uid),
+                "UPDATE topics SET settings = ? WHERE uid = ?",
+                (msgspec.json.encode(settings).decode(), uid),
             )
 
     def remove_topic(self, uid: int, name: str) -> None:

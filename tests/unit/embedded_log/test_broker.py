@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -110,4 +111,46 @@ def test_a_producer_id_in_the_log_is_not_given_again_when_its_reservation_was_lo
     new = again.meta.next_producer_id()
     partition.append(make_values(1, producer_id=new, epoch=0, sequence=0), 5)
     assert partition.end_offset == 2
+    again.stop()
+
+
+def test_records_once_deleted_stay_deleted_whatever_is_asked_later(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    topic.partitions[0].append(make_values(10), 5)
+    assert [broker.delete_records(topic, 0, offset) for offset in (8, 3)] == [8, 8]
+    broker.stop()
+    again = open_broker(tmp_path)
+    assert again.topics["t"].partitions[0].start_offset == 8
+    again.stop()
+
+
+def test_a_topic_whose_folders_cannot_be_made_can_be_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = open_broker(tmp_path)
+    grown = broker.create_topic("grown", 1, {})
+    real = Path.mkdir
+
+    def full(folder: Path, mode: int = 0o777, **how: bool) -> None:
+        if folder.name == "1":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(folder, mode, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(RefusedError, match="No space left") as caught:
+            broker.create_topic("t", 2, {})
+        assert refusal(caught) is ErrorCode.kafka_storage_error
+        with pytest.raises(RefusedError) as caught:
+            broker.grow_topic(grown, 3)
+        assert refusal(caught) is ErrorCode.kafka_storage_error
+    assert (list(broker.topics), broker.partition_count) == (["grown"], 1)
+    broker.create_topic("t", 2, {})
+    broker.grow_topic(grown, 3)
+    assert broker.partition_count == 5
+    broker.stop()
+    again = open_broker(tmp_path)
+    counts = {name: len(topic.partitions) for name, topic in again.topics.items()}
+    assert counts == {"grown": 3, "t": 2}
     again.stop()

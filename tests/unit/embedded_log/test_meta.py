@@ -22,7 +22,9 @@ def test_a_producer_id_is_never_given_twice(tmp_path: Path) -> None:
 def test_topics_survive_with_their_settings(tmp_path: Path) -> None:
     meta = open_meta(tmp_path)
     row = meta.add_topic("t", 3, {"retention.ms": "5"})
-    meta.change_topic(row.uid, 4, {"retention.ms": "6"})
+    with meta.growing_topic(row.uid, 4):
+        pass
+    meta.configure_topic(row.uid, {"retention.ms": "6"})
     meta.set_start(row.uid, 2, 77)
     meta.close()
     again = open_meta(tmp_path)
@@ -96,3 +98,35 @@ def test_only_ids_above_those_met_in_the_log_are_given(tmp_path: Path) -> None:
     again.pass_producer_ids([5000])
     assert again.next_producer_id() == 5001 + PRODUCER_ID_BLOCK
     again.close()
+
+
+def test_a_grown_topic_is_on_the_disk(tmp_path: Path) -> None:
+    meta = open_meta(tmp_path)
+    row = meta.add_topic("t", 1, {})
+    statements = Statements(meta)
+    with meta.growing_topic(row.uid, 2):
+        pass
+    assert statements.were_synced()
+    meta.configure_topic(row.uid, {})
+    assert not statements.were_synced()
+    meta.close()
+
+
+def test_a_transaction_that_sqlite_ended_by_itself_tells_why(tmp_path: Path) -> None:
+    meta = open_meta(tmp_path)
+    pages = meta._db.execute("PRAGMA page_count").fetchone()[0]
+    meta._db.execute(f"PRAGMA max_page_count={pages}")
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            meta.save_group("g", bytes(100_000))
+    meta._db.execute("PRAGMA max_page_count=10000")
+    meta.save_group("g", b"1")
+    assert meta.groups() == {"g": b"1"}
+    meta.close()
+
+
+def test_opening_what_is_up_to_date_writes_nothing(tmp_path: Path) -> None:
+    open_meta(tmp_path).close()
+    before = (tmp_path / "meta.sqlite").read_bytes()
+    open_meta(tmp_path).close()
+    assert (tmp_path / "meta.sqlite").read_bytes() == before
