@@ -61,7 +61,7 @@ class Broker:
         self.meta = Meta(folder / "meta.sqlite", sync_each_commit=fsync is Fsync.ALWAYS)
         self.cluster_id = self.meta.fact("cluster_id", uuid.uuid4().hex[:22])
         self.meter = meter
-        self.flusher = Flusher(fsync, clock, meter)
+        self.flusher = Flusher(fsync, clock, meter, self._close_files)
         self.coordinator = Coordinator(self.meta, clock)
         self.host = ""
         self.port = 0
@@ -79,6 +79,12 @@ class Broker:
         # What is remembered of a producer must not be held against a new one of the same id.
         partitions = [p for topic in self.topics.values() for p in topic.partitions]
         self.meta.pass_producer_ids(met for p in partitions for met in p.producers.ids())
+
+    def _close_files(self) -> None:
+        """Give the files of all segments back; who needs one opens it again."""
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                partition.close()
 
     def _folder_of(self, row: TopicRow) -> Path:
         return topic_folder(self.folder, row)
