@@ -61,12 +61,13 @@ class Broker:
         self.meta = Meta(folder / "meta.sqlite", sync_each_commit=fsync is Fsync.ALWAYS)
         self.cluster_id = self.meta.fact("cluster_id", uuid.uuid4().hex[:22])
         self.meter = meter
+        self.topics: dict[str, Topic] = {}
         self.flusher = Flusher(fsync, clock, meter, self._close_files)
-        self.coordinator = Coordinator(self.meta, clock)
+        self.coordinator = Coordinator(self.meta, clock, self._uid_of)
         self.host = ""
         self.port = 0
-        self.topics: dict[str, Topic] = {}
         self.partition_count = 0
+        self._deleted: set[Path] = set()
         self.fetches_waiting = 0
         meter.read(metric.REQUESTS_WAITING(waits_for="records"), lambda: self.fetches_waiting)
         meter.read(metric.TOPICS(), lambda: len(self.topics))
@@ -79,6 +80,11 @@ class Broker:
         # What is remembered of a producer must not be held against a new one of the same id.
         partitions = [p for topic in self.topics.values() for p in topic.partitions]
         self.meta.pass_producer_ids(met for p in partitions for met in p.producers.ids())
+
+    def _uid_of(self, topic: str, number: int) -> int | None:
+        """The number of the topic that has this partition; called by any thread."""
+        found = self.topics.get(topic)
+        return found.uid if found is not None and 0 <= number < len(found.partitions) else None
 
     def _close_files(self) -> None:
         """Give the files of all segments back; who needs one opens it again."""
@@ -210,12 +216,27 @@ class Broker:
 
     def delete_topic(self, topic: Topic) -> None:
         """After the return the topic is gone for good, with the offsets committed for it."""
-        self.meta.remove_topic(topic.uid, topic.name)
+        # First of all, so that no commit that is on its way finds it.
         del self.topics[topic.name]
+        try:
+            self.meta.remove_topic(topic.uid, topic.name)
+        except sqlite3.Error:
+            self.topics[topic.name] = topic
+            raise
         self.partition_count -= len(topic.partitions)
         for partition in topic.partitions:
             partition.drop()
-        shutil.rmtree(topic.folder, ignore_errors=True)
+        self._deleted.add(topic.folder)
+        self.remove_deleted()
+
+    def remove_deleted(self) -> None:
+        """Remove the folders of deleted topics; blocks. One that a thread is still writing to stays
+        for the next call, or the next start.
+        """
+        for folder in list(self._deleted):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                self._deleted.discard(folder)
 
     def delete_records(self, topic: Topic, number: int, offset: int) -> int:
         """Make `offset` the first readable one, if an earlier one is; the partition's start."""
@@ -227,6 +248,7 @@ class Broker:
 
     def stop(self) -> None:
         """Sync and close everything, and leave sidecars so that the next start reads no segment."""
+        self.coordinator.stop()
         self.flusher.stop()
         for topic in self.topics.values():
             for partition in topic.partitions:

@@ -6,7 +6,7 @@ disk (`always`). Calls may come from several threads; each is one transaction.
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -223,10 +223,18 @@ class Meta:
             db.execute("DELETE FROM offsets WHERE grp = ?", (name,))
 
     def commit_offsets(self, group: str, offsets: Iterable[CommittedOffset]) -> None:
+        self.commit_valid_offsets(group, lambda: offsets)
+
+    def commit_valid_offsets(
+        self, group: str, valid: Callable[[], Iterable[CommittedOffset]]
+    ) -> None:
+        """Commit what `valid` gives. It is asked inside of the transaction: no other call has its
+        effect between the two.
+        """
         with self._transaction() as db:
             db.executemany(
                 "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)",
-                [(group, *offset) for offset in offsets],
+                [(group, *offset) for offset in valid()],
             )
 
     def offsets(self, group: str) -> dict[tuple[str, int], CommittedOffset]:

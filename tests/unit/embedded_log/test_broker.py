@@ -1,4 +1,7 @@
+import asyncio
 import errno
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,36 @@ def test_a_topic_whose_folders_cannot_be_made_can_be_made_later(
     counts = {name: len(topic.partitions) for name, topic in again.topics.items()}
     assert counts == {"grown": 3, "t": 2}
     again.stop()
+
+
+async def test_a_commit_does_not_reach_a_topic_made_again_while_it_was_on_its_way(
+    tmp_path: Path,
+) -> None:
+    broker = open_broker(tmp_path)
+    groups = broker.coordinator
+    topic = broker.create_topic("t", 1, {})
+    gate = threading.Event()
+    groups._thread.submit(gate.wait, 10)
+    offsets = [CommittedOffset("t", 0, 77, -1, None)]
+    late = asyncio.create_task(groups.commit("g", "", None, -1, offsets))
+    await asyncio.sleep(0.01)
+    broker.delete_topic(topic)
+    broker.create_topic("t", 1, {})
+    gate.set()
+    await late
+    assert broker.meta.offsets("g") == {}
+    broker.stop()
+
+
+def test_a_folder_that_is_written_to_while_its_topic_is_deleted_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        broker.delete_topic(topic)
+    assert topic.folder.exists()
+    broker.remove_deleted()
+    assert not topic.folder.exists()
+    broker.stop()
