@@ -1,8 +1,12 @@
 """All topics of the node: making, growing, changing, deleting them, and opening them at start."""
 
+import logging
 import re
 import shutil
+import sqlite3
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +22,8 @@ from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import log as metric
 from pipeline.metrics.meter import UNMEASURED, Meter
+
+logger = logging.getLogger(__name__)
 
 NODE_ID = 1
 PARTITIONS_MAX = 10_000
@@ -55,12 +61,13 @@ class Broker:
         self.meta = Meta(folder / "meta.sqlite", sync_each_commit=fsync is Fsync.ALWAYS)
         self.cluster_id = self.meta.fact("cluster_id", uuid.uuid4().hex[:22])
         self.meter = meter
-        self.flusher = Flusher(fsync, clock, meter)
-        self.coordinator = Coordinator(self.meta, clock)
+        self.topics: dict[str, Topic] = {}
+        self.flusher = Flusher(fsync, clock, meter, self._close_files)
+        self.coordinator = Coordinator(self.meta, clock, self._uid_of)
         self.host = ""
         self.port = 0
-        self.topics: dict[str, Topic] = {}
         self.partition_count = 0
+        self._deleted: set[Path] = set()
         self.fetches_waiting = 0
         meter.read(metric.REQUESTS_WAITING(waits_for="records"), lambda: self.fetches_waiting)
         meter.read(metric.TOPICS(), lambda: len(self.topics))
@@ -70,6 +77,20 @@ class Broker:
         self._remove_leftovers({self._folder_of(row) for row in rows})
         for row in rows:
             self._open(row)
+        # What is remembered of a producer must not be held against a new one of the same id.
+        partitions = [p for topic in self.topics.values() for p in topic.partitions]
+        self.meta.pass_producer_ids(met for p in partitions for met in p.producers.ids())
+
+    def _uid_of(self, topic: str, number: int) -> int | None:
+        """The number of the topic that has this partition; called by any thread."""
+        found = self.topics.get(topic)
+        return found.uid if found is not None and 0 <= number < len(found.partitions) else None
+
+    def _close_files(self) -> None:
+        """Give the files of all segments back; who needs one opens it again."""
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                partition.close()
 
     def _folder_of(self, row: TopicRow) -> Path:
         return topic_folder(self.folder, row)
@@ -136,16 +157,44 @@ class Broker:
             raise RefusedError(ErrorCode.invalid_config, str(error)) from error
 
     def create_topic(self, name: str, partitions: int, settings: dict[str, str | None]) -> Topic:
-        """Raises RefusedError; after the return the topic survives a crash."""
+        """After the return the topic survives a crash. Raises RefusedError, also when the disk is
+        full; there is no such topic then.
+        """
         self.check_new_topic(name, partitions, settings)
         chosen = {key: value for key, value in settings.items() if value is not None}
-        return self._open(self.meta.add_topic(name, partitions, chosen))
+        with self._refused_by_disk(f"Topic '{name}' was not made"):
+            count = self.partition_count
+            try:
+                with self.meta.adding_topic(name, partitions, chosen) as row:
+                    return self._open(row)
+            except BaseException:
+                self.topics.pop(name, None)
+                self.partition_count = count
+                raise
 
     def grow_topic(self, topic: Topic, partitions: int) -> None:
-        """Raises RefusedError unless the topic gets more partitions than it has."""
+        """After the return the partitions survive a crash. Raises RefusedError unless they are more
+        than the topic has, and when the disk is full; the topic is then as it was.
+        """
         self.check_growth(topic, partitions)
-        self.meta.change_topic(topic.uid, partitions, topic.settings)
-        self._open_partitions(topic, partitions)
+        with self._refused_by_disk(f"Topic '{topic.name}' was not grown"):
+            count, before = self.partition_count, len(topic.partitions)
+            try:
+                with self.meta.growing_topic(topic.uid, partitions):
+                    self._open_partitions(topic, partitions)
+            except BaseException:
+                del topic.partitions[before:]
+                self.partition_count = count
+                raise
+
+    @contextmanager
+    def _refused_by_disk(self, what: str) -> Iterator[None]:
+        """Makes a RefusedError of what the disk refuses."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            logger.warning("%s: %s", what, error)
+            raise RefusedError(ErrorCode.kafka_storage_error, f"{what}: {error}.") from error
 
     def check_growth(self, topic: Topic, partitions: int) -> None:
         """Raises RefusedError when `grow_topic` would."""
@@ -159,7 +208,7 @@ class Broker:
 
     def configure_topic(self, topic: Topic, settings: dict[str, str]) -> None:
         """Replace what was set by hand. The settings were checked."""
-        self.meta.change_topic(topic.uid, len(topic.partitions), settings)
+        self.meta.configure_topic(topic.uid, settings)
         topic.settings = settings
         topic.config = TopicConfig(settings)
         for partition in topic.partitions:
@@ -167,22 +216,39 @@ class Broker:
 
     def delete_topic(self, topic: Topic) -> None:
         """After the return the topic is gone for good, with the offsets committed for it."""
-        self.meta.remove_topic(topic.uid, topic.name)
+        # First of all, so that no commit that is on its way finds it.
         del self.topics[topic.name]
+        try:
+            self.meta.remove_topic(topic.uid, topic.name)
+        except sqlite3.Error:
+            self.topics[topic.name] = topic
+            raise
         self.partition_count -= len(topic.partitions)
         for partition in topic.partitions:
             partition.drop()
-        shutil.rmtree(topic.folder, ignore_errors=True)
+        self._deleted.add(topic.folder)
+        self.remove_deleted()
+
+    def remove_deleted(self) -> None:
+        """Remove the folders of deleted topics; blocks. One that a thread is still writing to stays
+        for the next call, or the next start.
+        """
+        for folder in list(self._deleted):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                self._deleted.discard(folder)
 
     def delete_records(self, topic: Topic, number: int, offset: int) -> int:
-        """Make `offset` the first readable one; the new start of the partition."""
+        """Make `offset` the first readable one, if an earlier one is; the partition's start."""
         partition = topic.partitions[number]
+        offset = max(offset, partition.start_offset)
         self.meta.set_start(topic.uid, number, offset)
         partition.delete_before(offset)
         return partition.start_offset
 
     def stop(self) -> None:
         """Sync and close everything, and leave sidecars so that the next start reads no segment."""
+        self.coordinator.stop()
         self.flusher.stop()
         for topic in self.topics.values():
             for partition in topic.partitions:

@@ -1,7 +1,12 @@
 """The groups of the node: gives each question to its group, saves what changed, lets time pass."""
 
 import asyncio
+import logging
+import sqlite3
 import uuid
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -18,15 +23,31 @@ from pipeline.embedded.log.membership import (
 )
 from pipeline.embedded.log.meta import CommittedOffset, Meta
 
+logger = logging.getLogger(__name__)
+
 TICK_S = 0.05
 GROUPS_MAX = 20_000
 
+Answer = dict[str, Any]
+UidOf = Callable[[str, int], int | None]
+
 
 class Coordinator:
-    """What changed in a group is saved before the answers leave, whose futures wake later."""
+    """What changed in a group is saved before the answers leave: they wait while the disk is full.
 
-    def __init__(self, meta: Meta, clock: Clock) -> None:
+    Called by the event loop's thread; one thread of its own writes commits, in order.
+    """
+
+    def __init__(self, meta: Meta, clock: Clock, uid_of: UidOf) -> None:
+        """`uid_of` tells the number of the topic that has this partition, None if there is none. It
+        is called by any thread.
+        """
         self._meta = meta
+        self._uid_of = uid_of
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._committing: Counter[str] = Counter()
+        self._answers: dict[str, list[tuple[asyncio.Future[Answer], Answer]]] = {}
+        self._is_refused = False
         self._clock = clock
         self.groups: dict[str, Group] = {}
         decoder = msgspec.msgpack.Decoder(Snapshot)
@@ -44,7 +65,7 @@ class Coordinator:
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid.uuid4()}"
 
-    async def join(self, name: str, request: JoinRequest) -> dict[str, Any]:
+    async def join(self, name: str, request: JoinRequest) -> Answer:
         """Waits until the next generation is complete. Never raises."""
         if not name:
             return {"error_code": ErrorCode.invalid_group_id, "member_id": request.member_id}
@@ -55,11 +76,13 @@ class Coordinator:
             group = self.groups[name] = Group(name)
         brought = len(request.new_member_id) + weight_of(request.protocols)
         if self._held_bytes + brought > HELD_BYTES_MAX:
+            self._drop_if_unused(group)
             return {"error_code": ErrorCode.group_max_size_reached, "member_id": request.member_id}
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        group.join(request, self._now_ms(), _resolver(answer))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        group.join(request, self._now_ms(), self._resolver(group, answer))
         self._weigh(group)
         self._save(group)
+        self._drop_if_unused(group)
         return await answer
 
     async def sync(
@@ -69,21 +92,21 @@ class Coordinator:
         instance_id: str | None,
         generation: int,
         assignments: dict[str, bytes],
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Waits until the leader has assigned. Never raises."""
         group = self.groups.get(name)
         if group is None:
             return {"error_code": ErrorCode.unknown_member_id}
         if self._held_bytes + sum(map(len, assignments.values())) > HELD_BYTES_MAX:
             return {"error_code": ErrorCode.group_max_size_reached}
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         group.sync(
             member_id,
             instance_id,
             generation,
             assignments=assignments,
             now_ms=self._now_ms(),
-            reply=_resolver(answer),
+            reply=self._resolver(group, answer),
         )
         self._save(group)
         return await answer
@@ -101,8 +124,10 @@ class Coordinator:
         if group is None:
             return ErrorCode.unknown_member_id
         code = group.leave(member_id, instance_id, self._now_ms())
-        self._save(group)
-        return code
+        self._weigh(group)
+        is_saved = self._save(group)
+        self._drop_if_unused(group)
+        return code if is_saved else ErrorCode.coordinator_not_available
 
     async def commit(
         self,
@@ -112,7 +137,9 @@ class Coordinator:
         generation: int,
         offsets: list[CommittedOffset],
     ) -> ErrorCode:
-        """Offsets are durable when this returns without an error."""
+        """Offsets are durable when this returns without an error; commits are written in the order
+        of the calls. What was deleted meanwhile is left out. Never raises.
+        """
         group = self.groups.get(name)
         if not name:
             return ErrorCode.invalid_group_id
@@ -124,24 +151,84 @@ class Coordinator:
             group = self.groups[name] = Group(name)
             self._weigh(group)
         code = group.may_commit(member_id, instance_id, generation, self._now_ms())
-        if code is ErrorCode.none:
+        if code is not ErrorCode.none:
+            return code
+        uids = [self._uid_of(one.topic, one.partition) for one in offsets]
+        refusal = ErrorCode.none
+
+        def still_valid() -> list[CommittedOffset]:
+            # In the thread, inside of the transaction. A generation, and a deletion of the group or
+            # of a topic, takes effect here before it asks for a transaction of its own, and is
+            # answered after that one: so this is written before it, or not at all.
+            nonlocal refusal
+            if self.groups.get(name) is not group:
+                refusal = ErrorCode.group_id_not_found
+            else:
+                refusal = group.commit_error(member_id, instance_id, generation)
+            if refusal is not ErrorCode.none:
+                return []
+            return [
+                one
+                for one, uid in zip(offsets, uids, strict=True)
+                if self._uid_of(one.topic, one.partition) == uid
+            ]
+
+        self._committing[name] += 1
+        try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, self._meta.commit_offsets, name, offsets)
-        return code
+            await loop.run_in_executor(
+                self._thread, self._meta.commit_valid_offsets, name, still_valid
+            )
+        except sqlite3.Error as error:
+            logger.warning("the offsets of group %s were not committed: %s", name, error)
+            refusal = ErrorCode.coordinator_not_available
+        finally:
+            self._committing[name] -= 1
+            if not self._committing[name]:
+                del self._committing[name]
+            if refusal is not ErrorCode.none:
+                self._drop_if_unused(group)
+        return refusal
 
     def offsets(self, name: str) -> dict[tuple[str, int], CommittedOffset]:
         return self._meta.offsets(name)
 
     def delete(self, name: str) -> ErrorCode:
+        """Raises sqlite3.Error when the disk refuses; the group is then as it was."""
         group = self.groups.get(name)
         if group is None:
             return ErrorCode.group_id_not_found
         if group.state is not State.EMPTY:
             return ErrorCode.non_empty_group
-        self._meta.remove_group(name)
+        # First of all, so that no commit that is on its way finds it.
         del self.groups[name]
+        try:
+            self._meta.remove_group(name)
+        except sqlite3.Error:
+            self.groups[name] = group
+            raise
+        self._answer(name)
         self._held_bytes -= self._held_by.pop(name, 0)
         return ErrorCode.none
+
+    def _drop_if_unused(self, group: Group) -> None:
+        """Forget a group that nobody was ever in and that has committed nothing."""
+        if (
+            group.generation
+            or group.members
+            or group.has_pending
+            or group.changed
+            or group.name in self._committing
+            or self.groups.get(group.name) is not group
+        ):
+            return
+        try:
+            if self._meta.offsets(group.name):
+                return
+        except sqlite3.Error:
+            return
+        del self.groups[group.name]
+        self._held_bytes -= self._held_by.pop(group.name, 0)
 
     def _is_full(self, name: str) -> bool:
         """Whether there is no room for one more group of this name."""
@@ -152,26 +239,52 @@ class Coordinator:
         self._held_bytes += held_bytes - self._held_by.get(group.name, 0)
         self._held_by[group.name] = held_bytes
 
-    def _save(self, group: Group) -> None:
+    def _save(self, group: Group) -> bool:
+        """Whether all that changed in the group is saved, and its answers have left. If not, the
+        next tick tries again.
+        """
         if group.changed:
             self._weigh(group)
-            self._meta.save_group(group.name, msgspec.msgpack.encode(group.snapshot()))
-            group.changed = False
+            try:
+                self._meta.save_group(group.name, msgspec.msgpack.encode(group.snapshot()))
+            except sqlite3.Error as error:
+                if not self._is_refused:
+                    logger.warning("group %s cannot be saved, and waits: %s", group.name, error)
+                self._is_refused = True
+                return False
+            group.changed = self._is_refused = False
+        self._answer(group.name)
+        return True
+
+    def _answer(self, name: str) -> None:
+        for answer, body in self._answers.pop(name, ()):
+            if not answer.done():
+                answer.set_result(body)
+
+    def _resolver(self, group: Group, answer: asyncio.Future[Answer]) -> Callable[[Answer], None]:
+        def resolve(body: Answer) -> None:
+            self._answers.setdefault(group.name, []).append((answer, body))
+
+        return resolve
 
     async def run(self) -> None:
         """Lets time pass in every group until cancelled."""
         while True:
             await asyncio.sleep(TICK_S)
-            now_ms = self._now_ms()
-            for group in list(self.groups.values()):
-                if group.state is not State.EMPTY or group.has_pending:
-                    group.tick(now_ms)
-                    self._save(group)
+            self.tick()
 
+    def tick(self) -> None:
+        """Lets the time pass that has passed, and saves what the disk refused before."""
+        now_ms = self._now_ms()
+        for group in list(self.groups.values()):
+            had_pending = group.has_pending
+            if group.state is not State.EMPTY or had_pending or group.changed:
+                group.tick(now_ms)
+                self._save(group)
+            if had_pending:
+                self._weigh(group)
+                self._drop_if_unused(group)
 
-def _resolver(answer: "asyncio.Future[dict[str, Any]]") -> Any:
-    def resolve(body: dict[str, Any]) -> None:
-        if not answer.done():
-            answer.set_result(body)
-
-    return resolve
+    def stop(self) -> None:
+        """Blocks until commits that are on their way are written."""
+        self._thread.shutdown()

@@ -7,11 +7,15 @@ wait at the same time share it). A topic with flush.messages=1 has that promise 
 """
 
 import asyncio
+import errno
 import logging
 import os
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakSet
 
 from pipeline.clock import Clock
@@ -31,12 +35,39 @@ INTERVAL_S = 1.0
 SYNCS = 4
 """How many files are synced at a time: most of a sync is waiting, which the disk does for all."""
 
+SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Why a file cannot be opened now, though nothing is wrong with it or with its disk."""
+
+SCARCE_PAUSE_S = 0.05
+
+
+class _Closed(NamedTuple):
+    """A closed segment that is on the disk, and its sidecar, written beside its place."""
+
+    partition: Partition
+    segment: Segment
+    part: Path
+
+
+def _nothing() -> None:
+    """Gives no files back."""
+
 
 class Flusher:
     """Threads that sync. Its methods are called by the event loop's thread and do not block."""
 
-    def __init__(self, mode: Fsync, clock: Clock, meter: Meter = UNMEASURED) -> None:
+    def __init__(
+        self,
+        mode: Fsync,
+        clock: Clock,
+        meter: Meter = UNMEASURED,
+        give_back: Callable[[], None] = _nothing,
+    ) -> None:
+        """`give_back` closes files that nobody needs at this moment. The event loop's thread calls
+        it when there is none left to sync with.
+        """
         self.mode = mode
+        self._give_back = give_back
         self._clock = clock
         self._meter = meter
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fsync")
@@ -47,6 +78,7 @@ class Flusher:
         self._writes = 0
         self._writes_synced = 0
         self._sync: asyncio.Task[None] | None = None
+        self._closed: deque[_Closed] = deque()
 
     def wrote(self, segment: Segment) -> None:
         """A batch was appended to this segment."""
@@ -75,7 +107,9 @@ class Flusher:
         paths, folders = self._to_sync(segments)
         loop = asyncio.get_running_loop()
         began_s = self._clock.monotonic_s()
-        await loop.run_in_executor(self._thread, _sync_or_die, paths, folders, self._syncs)
+        await loop.run_in_executor(
+            self._thread, _sync_or_die, paths, folders, self._syncs, self._scarce(loop)
+        )
         self._placed.update(segments)
         self._meter.observe(metric.SYNC_SECONDS(), self._clock.monotonic_s() - began_s)
         self._writes_synced = writes
@@ -88,17 +122,64 @@ class Flusher:
             await self._synced()
 
     def closed(self, partition: Partition, segment: Segment, producers: Snapshot) -> None:
-        """Sync a segment that was closed, then write its sidecar."""
+        """Sync a segment that was closed, then write its sidecar.
+
+        The thread does one thing after the other, so whoever waits for a later sync waits for this.
+        """
         self._dirty.discard(segment)
         known = sidecar_of(segment, producers)
-        asyncio.get_running_loop().run_in_executor(
-            self._thread, _sync_closed, partition, segment, known, self._syncs
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(
+            self._thread, self._sync_closed, partition, segment, known, self._scarce(loop)
         )
+        done.add_done_callback(lambda _: self._place())
+
+    def _sync_closed(
+        self, partition: Partition, segment: Segment, known: Sidecar, scarce: Callable[[], None]
+    ) -> None:
+        """In the thread. A segment that was deleted in the meantime is no error."""
+        _sync_or_die([segment.path], [segment.path.parent], self._syncs, scarce)
+        if partition.dropped:
+            return
+        try:
+            part = sidecar.write_part(segment.sidecar_path, known)
+        except OSError as error:
+            _no_sidecar(segment, error)
+        else:
+            self._closed.append(_Closed(partition, segment, part))
+
+    def _place(self) -> None:
+        """Put sidecars that are written in their places.
+
+        Compaction puts its files in place on the event loop too: a segment that it has replaced is
+        known here, and its sidecar must not come in the place of the new one's.
+        """
+        while self._closed:
+            partition, segment, part = self._closed.popleft()
+            try:
+                if partition.dropped or segment not in partition.segments:
+                    part.unlink(missing_ok=True)
+                else:
+                    part.rename(segment.sidecar_path)
+            except OSError as error:
+                _no_sidecar(segment, error)
+
+    def _scarce(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """What a thread calls that finds no file to sync with. It blocks for a moment."""
+
+        def wait() -> None:
+            loop.call_soon_threadsafe(self._give_back)
+            time.sleep(SCARCE_PAUSE_S)
+
+        return wait
 
     def stop(self) -> None:
-        """Sync what is left; blocks. The loop no longer runs."""
-        _sync_files(*self._to_sync(self._dirty), self._syncs)
+        """Sync what is left; blocks. The loop no longer runs. May raise OSError."""
+        # The threads may wait for files, which the loop cannot give back any more.
+        self._give_back()
         self._thread.shutdown()
+        self._place()
+        _sync_files(*self._to_sync(self._dirty), self._syncs, lambda: time.sleep(SCARCE_PAUSE_S))
         self._syncs.shutdown()
 
     def _to_sync(self, segments: set[Segment]) -> tuple[list[Path], list[Path]]:
@@ -107,40 +188,55 @@ class Flusher:
         return [segment.path for segment in segments], list(new)
 
 
-def _sync_closed(
-    partition: Partition, segment: Segment, known: Sidecar, syncs: ThreadPoolExecutor
+def _no_sidecar(segment: Segment, error: OSError) -> None:
+    logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
+
+
+def _sync_or_die(
+    paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor, scarce: Callable[[], None]
 ) -> None:
-    """A segment that was deleted in the meantime is no error."""
-    try:
-        _sync_files([segment.path], [segment.path.parent], syncs)
-        if segment.path.exists() and not partition.dropped:
-            sidecar.save(segment.sidecar_path, known)
-    except OSError as error:
-        logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
-
-
-def _sync_or_die(paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor) -> None:
     """A disk that cannot sync has lost what it took: no later sync can be believed."""
     try:
-        _sync_files(paths, folders, syncs)
+        _sync_files(paths, folders, syncs, scarce)
     except OSError as error:
         logger.critical("the disk refuses to sync (%s): stopping", error)
         os._exit(1)
 
 
-def _sync_files(paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor) -> None:
-    """Files, then folders, by path: one that was deleted meanwhile needs no sync."""
+def _sync_files(
+    paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor, scarce: Callable[[], None]
+) -> None:
+    """Files, then folders, by path: one that was deleted meanwhile needs no sync.
+
+    Blocks, calling `scarce` again and again, while there are no files to be had.
+    """
     for sync, found in ((os.fdatasync, paths), (os.fsync, folders)):
-        for done in [syncs.submit(_sync_one, path, sync) for path in found]:
+        for done in [syncs.submit(_sync_one, path, sync, scarce) for path in found]:
             done.result()
 
 
-def _sync_one(path: Path, sync: Callable[[int], None]) -> None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+def _sync_one(path: Path, sync: Callable[[int], None], scarce: Callable[[], None]) -> None:
+    fd = _opened(path, scarce)
+    if fd is None:
         return
     try:
         sync(fd)
     finally:
         os.close(fd)
+
+
+def _opened(path: Path, scarce: Callable[[], None]) -> int | None:
+    """The file, None if it is gone. Waits while no file can be opened: that loses nothing yet."""
+    is_told = False
+    while True:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in SCARCE:
+                raise
+            if not is_told:
+                logger.warning("%s: the sync waits: %s", path, error)
+            is_told = True
+        scarce()

@@ -320,13 +320,18 @@ class Group:
         self, member_id: str, instance_id: str | None, generation: int, now_ms: int
     ) -> ErrorCode:
         """Whether it may commit offsets: a member of this generation, or anybody while empty."""
+        code = self.commit_error(member_id, instance_id, generation)
+        if code is ErrorCode.none and member_id in self.members:
+            self._renew(member_id, now_ms)
+        return code
+
+    def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Why it may not commit offsets, or none. Changes nothing: any thread may ask."""
         if generation < 0 and not member_id and not self.members:
             return ErrorCode.none
         code = self.membership_error(member_id, instance_id, generation)
         if code is ErrorCode.none and self.state is State.COMPLETING:
             code = ErrorCode.rebalance_in_progress
-        if code is ErrorCode.none:
-            self._renew(member_id, now_ms)
         return code
 
     def leave(self, member_id: str, instance_id: str | None, now_ms: int) -> ErrorCode:

@@ -30,6 +30,8 @@ class Maintenance:
         while True:
             await asyncio.sleep(INTERVAL_S)
             rounds += 1
+            # None is being compacted here, so what a compaction wrote to one of them is complete.
+            self._broker.remove_deleted()
             for topic in list(self._broker.topics.values()):
                 for partition in list(topic.partitions):
                     if partition.dropped:

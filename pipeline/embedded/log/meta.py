@@ -6,7 +6,7 @@ disk (`always`). Calls may come from several threads; each is one transaction.
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ FORMAT = 1
 segments are kept as. A database from before it was told has 0, and the same form."""
 
 PRODUCER_ID_BLOCK = 1000
+PRODUCER_IDS_GIVEN_MAX = 2**62
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -86,7 +87,9 @@ class Meta:
         self._usual = "FULL" if sync_each_commit else "NORMAL"
         self._db.execute(f"PRAGMA synchronous={self._usual}")
         self._db.executescript(_SCHEMA)
-        self._db.execute(f"PRAGMA user_version={FORMAT}")
+        # Nothing is written where nothing is new: a log must start on a disk that is full.
+        if self._db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+            self._db.execute(f"PRAGMA user_version={FORMAT}")
         self._producer_id = self._producer_id_end = 0
 
     def close(self) -> None:
@@ -104,10 +107,12 @@ class Meta:
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._db
+                    self._db.execute("COMMIT")
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    # SQLite has rolled back by itself after some errors, a full disk among them.
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
                     raise
-                self._db.execute("COMMIT")
             finally:
                 if sync:
                     self._db.execute(f"PRAGMA synchronous={self._usual}")
@@ -122,15 +127,28 @@ class Meta:
     def next_producer_id(self) -> int:
         """A producer id that was never given out before; ids are reserved in blocks."""
         if self._producer_id == self._producer_id_end:
-            self._producer_id = int(self.fact("producer_id", "1000"))
-            self._producer_id_end = self._producer_id + PRODUCER_ID_BLOCK
-            with self._transaction() as db:
-                db.execute(
-                    "UPDATE facts SET value = ? WHERE name = 'producer_id'",
-                    (str(self._producer_id_end),),
-                )
+            first = int(self.fact("producer_id", "1000"))
+            self._reserve_producer_ids(first + PRODUCER_ID_BLOCK)
+            self._producer_id, self._producer_id_end = first, first + PRODUCER_ID_BLOCK
         self._producer_id += 1
         return self._producer_id - 1
+
+    def pass_producer_ids(self, met: Iterable[int]) -> None:
+        """Give out only ids above those that were met in the log. To be called before any is given.
+
+        Ids that no log comes to in its life are clients' own inventions, and are left aside: there
+        might be none above them.
+        """
+        last = max((one for one in met if one < PRODUCER_IDS_GIVEN_MAX), default=-1)
+        if int(self.fact("producer_id", "1000")) <= last:
+            self._reserve_producer_ids(last + 1)
+
+    def _reserve_producer_ids(self, end: int) -> None:
+        """Synced: records with these ids may be on the disk before the next checkpoint, and an id
+        that is given out again makes a new producer's batches pass for repeats of them.
+        """
+        with self._transaction(sync=True) as db:
+            db.execute("UPDATE facts SET value = ? WHERE name = 'producer_id'", (str(end),))
 
     def topics(self) -> list[TopicRow]:
         rows = self._db.execute("SELECT uid, name, partitions, settings FROM topics ORDER BY uid")
@@ -138,21 +156,41 @@ class Meta:
             TopicRow(u, n, p, msgspec.json.decode(s, type=dict[str, str])) for u, n, p, s in rows
         ]
 
-    def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
-        """Synced: a folder whose topic is not known is removed at the next start."""
+    @contextmanager
+    def adding_topic(
+        self, name: str, partitions: int, settings: dict[str, str]
+    ) -> Iterator[TopicRow]:
+        """A topic that is there if what is done inside succeeds, and not if it raises.
+
+        Synced: a folder whose topic is not known is removed at the next start.
+        """
         with self._transaction(sync=True) as db:
             uid = db.execute(
                 "INSERT INTO topics (name, partitions, settings) VALUES (?, ?, ?)",
                 (name, partitions, msgspec.json.encode(settings).decode()),
             ).lastrowid
-        assert uid is not None
-        return TopicRow(uid, name, partitions, settings)
+            assert uid is not None
+            yield TopicRow(uid, name, partitions, settings)
 
-    def change_topic(self, uid: int, partitions: int, settings: dict[str, str]) -> None:
+    def add_topic(self, name: str, partitions: int, settings: dict[str, str]) -> TopicRow:
+        """As `adding_topic`, with nothing to do inside."""
+        with self.adding_topic(name, partitions, settings) as row:
+            return row
+
+    @contextmanager
+    def growing_topic(self, uid: int, partitions: int) -> Iterator[None]:
+        """The topic has so many partitions if what is done inside succeeds. Synced: records in a
+        partition that the next start does not know of could not be read.
+        """
+        with self._transaction(sync=True) as db:
+            db.execute("UPDATE topics SET partitions = ? WHERE uid = ?", (partitions, uid))
+            yield
+
+    def configure_topic(self, uid: int, settings: dict[str, str]) -> None:
         with self._transaction() as db:
             db.execute(
-                "UPDATE topics SET partitions = ?, settings = ? WHERE uid = ?",
-                (partitions, msgspec.json.encode(settings).decode(), uid),
+                "UPDATE topics SET settings = ? WHERE uid = ?",
+                (msgspec.json.encode(settings).decode(), uid),
             )
 
     def remove_topic(self, uid: int, name: str) -> None:
@@ -185,10 +223,18 @@ class Meta:
             db.execute("DELETE FROM offsets WHERE grp = ?", (name,))
 
     def commit_offsets(self, group: str, offsets: Iterable[CommittedOffset]) -> None:
+        self.commit_valid_offsets(group, lambda: offsets)
+
+    def commit_valid_offsets(
+        self, group: str, valid: Callable[[], Iterable[CommittedOffset]]
+    ) -> None:
+        """Commit what `valid` gives. It is asked inside of the transaction: no other call has its
+        effect between the two.
+        """
         with self._transaction() as db:
             db.executemany(
                 "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)",
-                [(group, *offset) for offset in offsets],
+                [(group, *offset) for offset in valid()],
             )
 
     def offsets(self, group: str) -> dict[tuple[str, int], CommittedOffset]:

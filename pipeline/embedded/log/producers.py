@@ -5,6 +5,7 @@ at most five requests on the way.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -51,6 +52,10 @@ class ProducerTable:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def ids(self) -> Iterable[int]:
+        """The producers that are remembered."""
+        return self._producers.keys()
 
     def check(self, header: BatchHeader) -> Stored | None:
         """The stored batch that this one repeats, or None when it is the next; raises

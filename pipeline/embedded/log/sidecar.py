@@ -65,6 +65,11 @@ def save(path: Path, sidecar: Sidecar) -> None:
 
     It is not synced: one that a power cut spoils does not decode, and costs a read of its segment.
     """
+    write_part(path, sidecar).rename(path)
+
+
+def write_part(path: Path, sidecar: Sidecar) -> Path:
+    """The first half of `save`: a file that is to be renamed to `path`. May raise OSError."""
     part = path.with_suffix(".meta.part")
     part.write_bytes(msgspec.msgpack.encode(sidecar))
-    part.rename(path)
+    return part

@@ -1,3 +1,7 @@
+import asyncio
+import errno
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -93,4 +97,96 @@ def test_what_cannot_be_made_is_refused_by_its_name(
     with pytest.raises(RefusedError) as caught:
         broker.create_topic("u", 1, {"retention.ms": "never"})
     assert refusal(caught) is ErrorCode.invalid_config
+    broker.stop()
+
+
+def test_a_producer_id_in_the_log_is_not_given_again_when_its_reservation_was_lost(
+    tmp_path: Path,
+) -> None:
+    broker = open_broker(tmp_path)
+    partition = broker.create_topic("t", 1, {}).partitions[0]
+    old = broker.meta.next_producer_id()
+    partition.append(make_values(1, producer_id=old, epoch=0, sequence=0), 5)
+    broker.meta._db.execute("UPDATE facts SET value = '1000' WHERE name = 'producer_id'")
+    broker.stop()
+    again = open_broker(tmp_path)
+    partition = again.topics["t"].partitions[0]
+    new = again.meta.next_producer_id()
+    partition.append(make_values(1, producer_id=new, epoch=0, sequence=0), 5)
+    assert partition.end_offset == 2
+    again.stop()
+
+
+def test_records_once_deleted_stay_deleted_whatever_is_asked_later(tmp_path: Path) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    topic.partitions[0].append(make_values(10), 5)
+    assert [broker.delete_records(topic, 0, offset) for offset in (8, 3)] == [8, 8]
+    broker.stop()
+    again = open_broker(tmp_path)
+    assert again.topics["t"].partitions[0].start_offset == 8
+    again.stop()
+
+
+def test_a_topic_whose_folders_cannot_be_made_can_be_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = open_broker(tmp_path)
+    grown = broker.create_topic("grown", 1, {})
+    real = Path.mkdir
+
+    def full(folder: Path, mode: int = 0o777, **how: bool) -> None:
+        if folder.name == "1":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(folder, mode, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(RefusedError, match="No space left") as caught:
+            broker.create_topic("t", 2, {})
+        assert refusal(caught) is ErrorCode.kafka_storage_error
+        with pytest.raises(RefusedError) as caught:
+            broker.grow_topic(grown, 3)
+        assert refusal(caught) is ErrorCode.kafka_storage_error
+    assert (list(broker.topics), broker.partition_count) == (["grown"], 1)
+    broker.create_topic("t", 2, {})
+    broker.grow_topic(grown, 3)
+    assert broker.partition_count == 5
+    broker.stop()
+    again = open_broker(tmp_path)
+    counts = {name: len(topic.partitions) for name, topic in again.topics.items()}
+    assert counts == {"grown": 3, "t": 2}
+    again.stop()
+
+
+async def test_a_commit_does_not_reach_a_topic_made_again_while_it_was_on_its_way(
+    tmp_path: Path,
+) -> None:
+    broker = open_broker(tmp_path)
+    groups = broker.coordinator
+    topic = broker.create_topic("t", 1, {})
+    gate = threading.Event()
+    groups._thread.submit(gate.wait, 10)
+    offsets = [CommittedOffset("t", 0, 77, -1, None)]
+    late = asyncio.create_task(groups.commit("g", "", None, -1, offsets))
+    await asyncio.sleep(0.01)
+    broker.delete_topic(topic)
+    broker.create_topic("t", 1, {})
+    gate.set()
+    await late
+    assert broker.meta.offsets("g") == {}
+    broker.stop()
+
+
+def test_a_folder_that_is_written_to_while_its_topic_is_deleted_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = open_broker(tmp_path)
+    topic = broker.create_topic("t", 1, {})
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        broker.delete_topic(topic)
+    assert topic.folder.exists()
+    broker.remove_deleted()
+    assert not topic.folder.exists()
     broker.stop()

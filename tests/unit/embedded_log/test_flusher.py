@@ -1,15 +1,24 @@
 import asyncio
+import errno
+import os
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pipeline.embedded.log import flusher as flusher_module
+from pipeline.embedded.log import sidecar
+from pipeline.embedded.log.cleaner import Cleaner
 from pipeline.embedded.log.flusher import Flusher
 from pipeline.embedded.log.fsync import Fsync
+from pipeline.embedded.log.partition import Partition
+from pipeline.embedded.log.topic_config import TopicConfig
 from tests.kit.clocks import ManualClock
-from tests.unit.embedded_log.batches import make_values
+from tests.unit.embedded_log.batches import make_batch, make_values
+from tests.unit.embedded_log.test_cleaner import HandClock
 from tests.unit.embedded_log.test_partition import open_partition
 
 
@@ -22,11 +31,16 @@ class Disk:
         self.folders: list[list[Path]] = []
         real = flusher_module._sync_files
 
-        def held_up(paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor) -> None:
+        def held_up(
+            paths: list[Path],
+            folders: list[Path],
+            syncs: ThreadPoolExecutor,
+            scarce: Callable[[], None],
+        ) -> None:
             assert self.gate.wait(10)
             self.syncs += 1
             self.folders.append(folders)
-            real(paths, folders, syncs)
+            real(paths, folders, syncs, scarce)
 
         monkeypatch.setattr(flusher_module, "_sync_files", held_up)
 
@@ -135,5 +149,98 @@ async def test_a_topic_may_ask_for_the_disk_in_mode_second(
     disk.gate.set()
     await asyncio.wait_for(waiting, 10)
     assert disk.syncs == 1
+    flusher.stop()
+    partition.close()
+
+
+class ExitedError(Exception):
+    """Stands where the process would end."""
+
+
+async def test_a_closed_segment_that_cannot_be_synced_ends_the_log_before_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flusher = Flusher(Fsync.ALWAYS, ManualClock())
+    config = TopicConfig({"segment.bytes": "100"})
+    partition = Partition(tmp_path, config, 0, 5, flusher.closed)
+    exits: list[int] = []
+    ended = threading.Event()
+    bad, real = partition.active.path, os.fdatasync
+
+    def fdatasync(fd: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink() == bad:
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    def exit_now(code: int) -> None:
+        exits.append(code)
+        # A process that has ended does nothing any more.
+        assert ended.wait(10)
+        raise ExitedError
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(os, "_exit", exit_now)
+
+    async def produce() -> None:
+        partition.append(make_values(5), 5)
+        flusher.wrote(partition.active)
+        await flusher.durable()
+
+    waiting = [asyncio.create_task(produce()) for _ in range(2)]
+    done, _ = await asyncio.wait(waiting, timeout=0.3)
+    assert (len(partition.segments), exits, done) == (2, [1], set())
+    ended.set()
+    await asyncio.wait(waiting, timeout=10)
+    flusher.stop()
+    partition.close()
+
+
+def parts_in(folder: Path) -> list[Path]:
+    return list(folder.glob("*.part"))
+
+
+async def test_a_segment_that_was_compacted_meanwhile_keeps_the_sidecar_of_the_compaction(
+    tmp_path: Path,
+) -> None:
+    flusher, cleaner = Flusher(Fsync.SECOND, ManualClock()), Cleaner(HandClock())
+    config = TopicConfig({"cleanup.policy": "compact"})
+    partition = Partition(tmp_path, config, 0, 5, flusher.closed)
+    for value in (b"1", b"2"):
+        partition.append(make_batch([(b"k", value)], timestamps_ms=[5]), 5)
+    gate = threading.Event()
+    flusher._thread.submit(gate.wait, 10)
+    partition.roll(5)
+    await cleaner.clean(partition)
+    compacted = partition.segments[0]
+    assert compacted.cleaned
+    gate.set()
+    await asyncio.to_thread(flusher._thread.submit(time.monotonic).result)
+    await asyncio.sleep(0.01)
+    assert sidecar.load(compacted.sidecar_path, compacted.size) is not None
+    assert not parts_in(tmp_path)
+    cleaner.stop()
+    flusher.stop()
+    partition.close()
+
+
+async def test_a_sync_waits_for_a_file_to_sync_with_and_asks_for_some_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path)
+    free = threading.Event()
+    flusher = Flusher(Fsync.ALWAYS, ManualClock(), give_back=free.set)
+    partition.append(make_values(1), 5)
+    flusher.wrote(partition.active)
+    real = os.open
+
+    def scarce(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if path in (partition.active.path, tmp_path) and not free.is_set():
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", scarce)
+    monkeypatch.setattr(os, "_exit", lambda _: pytest.fail("the log ended"))
+    await asyncio.wait_for(flusher.durable(), 10)
+    assert free.is_set()
     flusher.stop()
     partition.close()

@@ -13,12 +13,15 @@ NOTE_BYTES_MAX = 4096
 async def offset_commit(context: Context, body: Any) -> dict[str, Any]:
     """Durable before it is answered. Partitions that do not exist are refused one by one."""
     codes: dict[tuple[str, int], ErrorCode] = {}
+    found = {}
     offsets = []
     for topic in body.topics:
         for part in topic.partitions:
             code = _refusal(context, topic.name, part)
             codes[topic.name, part.partition_index] = code
             if code is ErrorCode.none:
+                place = topic.name, part.partition_index
+                found[place] = context.broker.partition(*place)
                 offsets.append(
                     CommittedOffset(
                         topic.name,
@@ -37,6 +40,10 @@ async def offset_commit(context: Context, body: Any) -> dict[str, Any]:
     )
     if outcome is not ErrorCode.none:
         codes = dict.fromkeys(codes, outcome)
+    else:
+        for place, partition in found.items():
+            if context.broker.partition(*place) is not partition:  # It was deleted meanwhile.
+                codes[place] = ErrorCode.unknown_topic_or_partition
     return {
         "topics": [
             {
