@@ -34,10 +34,10 @@ def map_key(key: bytes) -> bytes:
 def note_newest(newest: Newest, batch: memoryview) -> None:
     """Remember the last offset of each key in a batch; one that cannot be read is left alone."""
     try:
-        records = records_of(batch)
+        found = {map_key(r.key): r.offset for r in records_of(batch) if r.key is not None}
     except BadInputError:
         return
-    newest.update((map_key(r.key), r.offset) for r in records if r.key is not None)
+    newest.update(found)
 
 
 class Cleaned(NamedTuple):
@@ -59,10 +59,6 @@ def clean_batch(
 
     The log's last record always stays: who reads up to the end must be able to arrive there.
     """
-    try:
-        records = records_of(batch)
-    except BadInputError:
-        return Cleaned(batch, has_tombstones=False)
 
     def stays(record: DefaultRecord) -> bool:
         if record.key is None:
@@ -72,9 +68,16 @@ def clean_batch(
         is_last = record.offset == log_end_offset - 1
         return is_last or not (record.value is None and drop_tombstones)
 
-    kept = {number for number, record in enumerate(records) if stays(record)}
-    has_tombstones = any(records[number].value is None for number in kept)
-    if len(kept) == len(records):
+    kept: set[int] = set()
+    has_tombstones = False
+    try:
+        for number, record in enumerate(records_of(batch)):
+            if stays(record):
+                kept.add(number)
+                has_tombstones |= record.value is None
+    except BadInputError:
+        return Cleaned(batch, has_tombstones=False)
+    if len(kept) == header.record_count:
         return Cleaned(batch, has_tombstones)
     if not kept:
         return Cleaned(None, has_tombstones)

@@ -31,10 +31,13 @@ _ENCODE: dict[int, Callable[[bytes], bytes]] = {
 }
 
 
-def records_of(batch: memoryview) -> list[DefaultRecord]:
-    """The records, decompressed. Raises BadInputError when the bytes are no such thing."""
+def records_of(batch: memoryview) -> Iterator[DefaultRecord]:
+    """The records, decompressed, made one by one: all of them may be a thousand times the batch.
+
+    Raises BadInputError where the bytes are no such thing, be it after many records.
+    """
     try:
-        return list(DefaultRecordBatch(bytes(batch)))
+        yield from DefaultRecordBatch(bytes(batch))
     except Exception as error:
         # Codecs and parser raise errors of many kinds; all of them mean that it is unreadable.
         raise BadInputError(f"records that cannot be read: {error}") from error
