@@ -23,6 +23,10 @@ from pipeline.errors import BadInputError
 KEYS_MAX = 2_000_000
 KEY_BYTES_MAX = 24
 
+LAST_KEPT_MS = 600_000
+"""A tombstone whose time is over and that is the log's last record is looked at again after this,
+or after delete.retention.ms if that is longer."""
+
 Newest = dict[bytes, int]
 
 
@@ -74,7 +78,7 @@ def clean_batch(
         for number, record in enumerate(records_of(batch)):
             if stays(record):
                 kept.add(number)
-                has_tombstones |= record.value is None
+                has_tombstones |= record.key is not None and record.value is None
     except BadInputError:
         return Cleaned(batch, has_tombstones=False)
     if len(kept) == header.record_count:
@@ -167,7 +171,12 @@ def write_clean(
                 if cleaned.batch is None:
                     continue
                 if cleaned.has_tombstones:
-                    horizon_ms = horizon_ms or now_ms + keep_tombstones_ms
+                    if due:
+                        # The log's last record: with its old horizon it would be due at once, and
+                        # the segment would be written anew in every round.
+                        horizon_ms = now_ms + max(keep_tombstones_ms, LAST_KEPT_MS)
+                    elif horizon_ms is None:
+                        horizon_ms = now_ms + keep_tombstones_ms
                     result.horizons_ms[header.base_offset] = horizon_ms
                 result.append_copy(memoryview(cleaned.batch))
         os.fsync(result.fd)
