@@ -14,10 +14,10 @@ from aiokafka.record.default_records import DefaultRecord
 
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import BatchHeader, read_header
-from pipeline.embedded.log.producers import ProducerTable, Snapshot
+from pipeline.embedded.log.producers import Snapshot
 from pipeline.embedded.log.records import records_of, with_records
 from pipeline.embedded.log.segment import Segment
-from pipeline.embedded.log.sidecar import Sidecar, sidecar_of
+from pipeline.embedded.log.sidecar import sidecar_of
 from pipeline.errors import BadInputError
 
 KEYS_MAX = 2_000_000
@@ -154,9 +154,11 @@ def write_clean(
 ) -> Segment:
     """Write what stays of a group to FIRST-LAST.clean, synced, with its sidecar beside it.
 
-    Blocks on the disk; may raise OSError. Nothing that readers see is changed.
+    Blocks on the disk; may raise OSError, also where the last one's sidecar is missing. Nothing
+    that readers see is changed.
     """
     last = group[-1].segment
+    producers = producers_after(last)
     path = last.path.with_name(swap_name(group) + ".clean")
     result = Segment(path, group[0].segment.base_offset, last.created_ms)
     path.unlink(missing_ok=True)
@@ -182,16 +184,16 @@ def write_clean(
         os.fsync(result.fd)
         result.next_offset = last.next_offset
         result.cleaned = True
-        sidecar.save(result.sidecar_path, sidecar_of(result, producers_after(last)))
+        sidecar.save(result.sidecar_path, sidecar_of(result, producers))
     return result
 
 
 def producers_after(segment: Segment) -> Snapshot:
-    """The producers as they were after a closed segment, from its sidecar, or from its batches."""
-    known: Sidecar | None = sidecar.load(segment.sidecar_path, segment.size)
-    if known is not None:
-        return known.producers
-    table = ProducerTable()
-    for _, header in batches_of(Source.of(segment)):
-        table.store(header, header.base_offset, header.max_timestamp_ms, segment.created_ms)
-    return table.snapshot()
+    """The producers as they were after a closed segment. Raises OSError without a fitting sidecar.
+
+    The segment's own batches do not tell: most producers may have written to earlier ones only.
+    """
+    known = sidecar.load(segment.sidecar_path, segment.size)
+    if known is None:
+        raise FileNotFoundError(f"{segment.sidecar_path}: no sidecar that fits")
+    return known.producers

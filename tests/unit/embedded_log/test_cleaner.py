@@ -181,3 +181,49 @@ async def test_records_without_key_and_value_are_no_tombstones(
     clock.ms += 100
     assert not cleaner.is_due(partition)
     partition.close()
+
+
+async def test_a_segment_waits_for_its_sidecar(tmp_path: Path, cleaner: Cleaner) -> None:
+    """Who has written to earlier segments is known from the sidecar alone."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    first = make_batch([(b"k", b"1")], producer_id=7, epoch=0, sequence=0)
+    partition.append(first, START_MS)
+    partition.roll(START_MS)
+    partition.append(make_batch([(b"k", b"2")], producer_id=8, epoch=0, sequence=0), START_MS)
+    partition.roll(START_MS)
+    partition.append(make_batch([(b"k", b"3")], producer_id=9, epoch=0, sequence=0), START_MS)
+    late = partition.segments[1].sidecar_path
+    vouching = late.read_bytes()
+    late.unlink()
+    await cleaner.clean(partition)
+    assert [offset for offset, _, _ in content(partition)] == [0, 1, 2]
+    assert not cleaner.is_due(partition)
+    late.write_bytes(vouching)
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert [offset for offset, _, _ in content(partition)] == [1, 2]
+    partition.close()
+    again = open_partition(tmp_path, cleanup_policy="compact")
+    retry = make_batch([(b"k", b"1")], producer_id=7, epoch=0, sequence=0)
+    assert again.append(retry, START_MS).base_offset == 0
+    assert again.end_offset == 3
+    again.close()
+
+
+async def test_a_tombstone_stays_while_a_value_before_it_cannot_be_compacted(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", delete_retention_ms="100")
+    write(partition, b"gone", b"old")
+    partition.roll(START_MS)
+    partition.segments[0].sidecar_path.unlink()
+    write(partition, b"gone", None)
+    partition.roll(START_MS)
+    write(partition, b"last", b"1")
+    partition.segments[1].cleaned = True
+    partition.segments[1].horizons_ms = {1: START_MS}
+    clock.ms += 100
+    assert not cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert (1, b"gone", None) in content(partition)
+    partition.close()

@@ -149,6 +149,46 @@ def test_producers_survive_in_sidecars_and_batches(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_closed_segment_that_had_to_be_read_has_its_sidecar_again(tmp_path: Path) -> None:
+    partition = open_partition(tmp_path)
+    partition.append(make_values(1, producer_id=3, epoch=0, sequence=0), 5)
+    partition.roll(5)
+    partition.append(make_values(1, producer_id=4, epoch=0, sequence=0), 5)
+    partition.roll(5)
+    partition.append(make_values(1), 5)
+    closed = partition.segments[1]
+    # As after a kill before the flusher came to it, or a power cut that spoilt it.
+    closed.sidecar_path.write_bytes(b"torn")
+    partition.close()
+    open_partition(tmp_path).close()
+    known = sidecar.load(closed.sidecar_path, closed.size)
+    assert known is not None
+    assert [producer_id for producer_id, *_ in known.producers] == [3, 4]
+    assert (known.next_offset, known.cleaned) == (2, False)
+    assert not partition.active.sidecar_path.exists()
+
+
+def test_a_start_goes_on_without_a_sidecar_that_the_disk_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path)
+    partition.append(make_values(1), 5)
+    partition.roll(5)
+    partition.append(make_values(1), 5)
+    closed = partition.segments[0].sidecar_path
+    closed.write_bytes(b"torn")
+    partition.close()
+
+    def refuse(_path: Path, _known: object) -> None:
+        raise OSError(28, "no space left on the device")
+
+    monkeypatch.setattr(sidecar, "save", refuse)
+    again = open_partition(tmp_path)
+    assert read_all(again) == [0, 1]
+    assert not closed.exists()
+    again.close()
+
+
 def test_a_retry_with_the_logs_time_is_answered_with_the_first_time(tmp_path: Path) -> None:
     partition = open_partition(tmp_path, message_timestamp_type="LogAppendTime")
     first = partition.append(make_values(1, producer_id=3, epoch=0, sequence=0), 50)
