@@ -70,6 +70,20 @@ def first_record_since(
     return None
 
 
+def newest_time_since(batch: memoryview, header: BatchHeader, min_offset: int) -> int:
+    """The greatest time of the records at or after an offset; -1 when there is none.
+
+    A batch that cannot be read is answered with its own bound.
+    """
+    if header.is_log_append_time:
+        return header.max_timestamp_ms
+    try:
+        times_ms = (r.timestamp for r in records_of(batch) if r.offset >= min_offset)
+        return max(times_ms, default=-1)
+    except BadInputError:
+        return header.max_timestamp_ms
+
+
 def with_records(batch: memoryview, header: BatchHeader, kept: Collection[int]) -> bytes:
     """The batch with only those records whose numbers are in `kept`: offsets, times and codec stay.
 
