@@ -9,14 +9,14 @@ import pytest
 
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
-from pipeline.embedded.log.handlers import cluster, configs, groups, offsets
+from pipeline.embedded.log.handlers import cluster, configs, groups, offsets, produce
 from pipeline.embedded.log.handlers.context import Context
 from pipeline.embedded.log.partition import Found, Partition
 from pipeline.embedded.log.protocol.bounds import ITEMS_MAX
 from pipeline.embedded.log.protocol.produce import read_request
 from pipeline.embedded.log.protocol.wire import Request, read_body
 from pipeline.errors import BadInputError
-from tests.unit.embedded_log.batches import make_values
+from tests.unit.embedded_log.batches import make_batch, make_values
 from tests.unit.embedded_log.test_cleaner import HandClock
 
 
@@ -103,4 +103,25 @@ async def test_a_time_that_is_asked_for_again_is_looked_for_once_and_others_have
     assert told == told[:4] * 200
     assert sorted(searched) == [1001, 1001, 1002, 1002]
     assert {1, 2, 3} <= set(turns)
+    broker.stop()
+
+
+async def test_batches_that_have_to_be_opened_let_others_have_their_turn(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, HandClock(), Fsync.SECOND)
+    topic = broker.create_topic("t", 1, {"cleanup.policy": "compact"})
+    batch = bytes(make_batch([(b"k", b"v")]))
+    part = struct.pack(">ii", 0, len(batch)) + batch
+    body = struct.pack(">hhii", -1, 1, 1000, 1) + b"\0\1t" + struct.pack(">i", 5) + part * 5
+    ends: list[int] = []
+
+    async def another() -> None:
+        while True:
+            ends.append(topic.partitions[0].end_offset)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(another())
+    await produce.produce(broker, request_of(0, 3, body))
+    task.cancel()
+    assert {1, 2, 3, 4} <= set(ends)
+    assert topic.partitions[0].end_offset == 5
     broker.stop()
