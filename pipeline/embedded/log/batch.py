@@ -22,6 +22,13 @@ CODEC_MAX = 4
 NO_PRODUCER = -1
 SEQUENCE_MODULUS = 2**31
 
+RECORDS_MAX = 100_000
+"""Of one batch. A compressed batch of a few hundred bytes may hold millions, and whoever opens it
+pays for each. A changelog's batches, of 512 KiB before compression, cannot hold as many."""
+
+# Length, attributes, time, offset, key, value and headers: no record has fewer bytes.
+RECORD_BYTES_MIN = 7
+
 assert HEADER_SIZE == 61
 
 
@@ -108,6 +115,11 @@ def admit(batch: memoryview, max_message_bytes: int) -> BatchHeader:
         raise RejectedBatchError(ErrorCode.invalid_record, "a producer may not send this batch")
     if header.last_offset_delta != header.record_count - 1:
         raise RejectedBatchError(ErrorCode.invalid_record, "offsets in the batch have gaps")
+    if header.record_count > RECORDS_MAX:
+        raise RejectedBatchError(ErrorCode.invalid_record, f"more than {RECORDS_MAX} records")
+    is_plain = header.codec == 0
+    if is_plain and header.record_count * RECORD_BYTES_MIN > len(batch) - HEADER_SIZE:
+        raise RejectedBatchError(ErrorCode.invalid_record, "more records than its bytes can hold")
     if header.attributes & TRANSACTIONAL:
         raise RejectedBatchError(ErrorCode.invalid_txn_state, "transactions are not supported")
     if header.codec > CODEC_MAX:

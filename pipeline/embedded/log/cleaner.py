@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 
 from pipeline.clock import Clock
 from pipeline.embedded.log.compaction import (
@@ -42,7 +43,8 @@ class Cleaner:
         overdue_ms = now_ms - partition.config.number("max.compaction.lag.ms")
         if any(0 <= s.max_timestamp_ms <= overdue_ms for s in dirty):
             return True
-        return any(min(s.horizons_ms.values()) <= now_ms for s in closed if s.horizons_ms)
+        within_reach = [*_clean_beginning(partition), *dirty]
+        return any(min(s.horizons_ms.values()) <= now_ms for s in within_reach if s.horizons_ms)
 
     def _dirty(self, partition: Partition, now_ms: int) -> list[Segment]:
         settled_ms = now_ms - partition.config.number("min.compaction.lag.ms")
@@ -53,6 +55,9 @@ class Cleaner:
             if segment.cleaned and not dirty:
                 continue
             if segment.max_timestamp_ms > settled_ms:
+                break
+            # Its producers are known from there alone, and the flusher is not done with it.
+            if not segment.sidecar_path.exists():
                 break
             dirty.append(segment)
         return dirty
@@ -78,7 +83,7 @@ class Cleaner:
             last = covered[-1].segment
             closed = closed[: closed.index(last) + 1] if last in closed else []
         else:
-            closed = [segment for segment in closed if segment.cleaned]
+            closed = _clean_beginning(partition)
         return [Source.of(segment) for segment in closed]
 
     async def _clean_group(
@@ -106,3 +111,11 @@ class Cleaner:
     def stop(self) -> None:
         """Blocks until the thread is done with what it has in hand."""
         self._thread.shutdown()
+
+
+def _clean_beginning(partition: Partition) -> list[Segment]:
+    """Those before the first that was not cleaned.
+
+    One behind it may hold the tombstone of a value in it.
+    """
+    return list(takewhile(lambda segment: segment.cleaned, partition.segments[:-1]))

@@ -14,14 +14,18 @@ from aiokafka.record.default_records import DefaultRecord
 
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import BatchHeader, read_header
-from pipeline.embedded.log.producers import ProducerTable, Snapshot
+from pipeline.embedded.log.producers import Snapshot
 from pipeline.embedded.log.records import records_of, with_records
 from pipeline.embedded.log.segment import Segment
-from pipeline.embedded.log.sidecar import Sidecar, sidecar_of
+from pipeline.embedded.log.sidecar import sidecar_of
 from pipeline.errors import BadInputError
 
 KEYS_MAX = 2_000_000
 KEY_BYTES_MAX = 24
+
+LAST_KEPT_MS = 600_000
+"""A tombstone whose time is over and that is the log's last record is looked at again after this,
+or after delete.retention.ms if that is longer."""
 
 Newest = dict[bytes, int]
 
@@ -34,10 +38,10 @@ def map_key(key: bytes) -> bytes:
 def note_newest(newest: Newest, batch: memoryview) -> None:
     """Remember the last offset of each key in a batch; one that cannot be read is left alone."""
     try:
-        records = records_of(batch)
+        found = {map_key(r.key): r.offset for r in records_of(batch) if r.key is not None}
     except BadInputError:
         return
-    newest.update((map_key(r.key), r.offset) for r in records if r.key is not None)
+    newest.update(found)
 
 
 class Cleaned(NamedTuple):
@@ -59,10 +63,6 @@ def clean_batch(
 
     The log's last record always stays: who reads up to the end must be able to arrive there.
     """
-    try:
-        records = records_of(batch)
-    except BadInputError:
-        return Cleaned(batch, has_tombstones=False)
 
     def stays(record: DefaultRecord) -> bool:
         if record.key is None:
@@ -72,9 +72,16 @@ def clean_batch(
         is_last = record.offset == log_end_offset - 1
         return is_last or not (record.value is None and drop_tombstones)
 
-    kept = {number for number, record in enumerate(records) if stays(record)}
-    has_tombstones = any(records[number].value is None for number in kept)
-    if len(kept) == len(records):
+    kept: set[int] = set()
+    has_tombstones = False
+    try:
+        for number, record in enumerate(records_of(batch)):
+            if stays(record):
+                kept.add(number)
+                has_tombstones |= record.key is not None and record.value is None
+    except BadInputError:
+        return Cleaned(batch, has_tombstones=False)
+    if len(kept) == header.record_count:
         return Cleaned(batch, has_tombstones)
     if not kept:
         return Cleaned(None, has_tombstones)
@@ -147,9 +154,11 @@ def write_clean(
 ) -> Segment:
     """Write what stays of a group to FIRST-LAST.clean, synced, with its sidecar beside it.
 
-    Blocks on the disk; may raise OSError. Nothing that readers see is changed.
+    Blocks on the disk; may raise OSError, also where the last one's sidecar is missing. Nothing
+    that readers see is changed.
     """
     last = group[-1].segment
+    producers = producers_after(last)
     path = last.path.with_name(swap_name(group) + ".clean")
     result = Segment(path, group[0].segment.base_offset, last.created_ms)
     path.unlink(missing_ok=True)
@@ -164,22 +173,27 @@ def write_clean(
                 if cleaned.batch is None:
                     continue
                 if cleaned.has_tombstones:
-                    horizon_ms = horizon_ms or now_ms + keep_tombstones_ms
+                    if due:
+                        # The log's last record: with its old horizon it would be due at once, and
+                        # the segment would be written anew in every round.
+                        horizon_ms = now_ms + max(keep_tombstones_ms, LAST_KEPT_MS)
+                    elif horizon_ms is None:
+                        horizon_ms = now_ms + keep_tombstones_ms
                     result.horizons_ms[header.base_offset] = horizon_ms
                 result.append_copy(memoryview(cleaned.batch))
         os.fsync(result.fd)
         result.next_offset = last.next_offset
         result.cleaned = True
-        sidecar.save(result.sidecar_path, sidecar_of(result, producers_after(last)))
+        sidecar.save(result.sidecar_path, sidecar_of(result, producers))
     return result
 
 
 def producers_after(segment: Segment) -> Snapshot:
-    """The producers as they were after a closed segment, from its sidecar, or from its batches."""
-    known: Sidecar | None = sidecar.load(segment.sidecar_path, segment.size)
-    if known is not None:
-        return known.producers
-    table = ProducerTable()
-    for _, header in batches_of(Source.of(segment)):
-        table.store(header, header.base_offset, header.max_timestamp_ms, segment.created_ms)
-    return table.snapshot()
+    """The producers as they were after a closed segment. Raises OSError without a fitting sidecar.
+
+    The segment's own batches do not tell: most producers may have written to earlier ones only.
+    """
+    known = sidecar.load(segment.sidecar_path, segment.size)
+    if known is None:
+        raise FileNotFoundError(f"{segment.sidecar_path}: no sidecar that fits")
+    return known.producers

@@ -11,7 +11,7 @@ from pipeline.embedded.log import recovery
 from pipeline.embedded.log.batch import BatchHeader, RejectedBatchError, admit, stamp
 from pipeline.embedded.log.faults import POINT
 from pipeline.embedded.log.producers import ProducerTable, Snapshot
-from pipeline.embedded.log.records import first_record_since, has_null_key
+from pipeline.embedded.log.records import first_record_since, has_null_key, newest_time_since
 from pipeline.embedded.log.segment import Segment, segment_path
 from pipeline.embedded.log.topic_config import TopicConfig
 
@@ -135,10 +135,14 @@ class Partition:
 
     def find_timestamp(self, timestamp_ms: int) -> Found | None:
         """The first record at or after a time, exactly: batches are opened to look for it."""
-        for segment in self.segments:
+        for segment in self._live_segments():
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
-            for position, header in segment.scan(segment.index.position_of_timestamp(timestamp_ms)):
+            start = max(
+                segment.index.position_of_timestamp(timestamp_ms),
+                segment.index.position_of_offset(self.start_offset),
+            )
+            for position, header in segment.scan(start):
                 is_deleted = header.next_offset <= self.start_offset
                 if is_deleted or header.max_timestamp_ms < timestamp_ms:
                     continue
@@ -150,8 +154,32 @@ class Partition:
 
     def newest(self) -> Found | None:
         """The record with the greatest timestamp, the earliest of equals."""
-        times_ms = [s.max_timestamp_ms for s in self.segments if s.next_offset > self.start_offset]
-        return self.find_timestamp(max(times_ms)) if times_ms and max(times_ms) >= 0 else None
+        segments = self._live_segments()
+        times_ms = [segment.max_timestamp_ms for segment in segments]
+        if not times_ms or max(times_ms) < 0:
+            return None
+        found = self.find_timestamp(max(times_ms))
+        if found is None and segments[0].base_offset < self.start_offset:
+            # The first segment's newest record may be among those that were deleted.
+            times_ms[0] = self._newest_live_ms(segments[0])
+            found = self.find_timestamp(max(times_ms)) if max(times_ms) >= 0 else None
+        return found
+
+    def _live_segments(self) -> list[Segment]:
+        """Those in which something is not deleted."""
+        return [s for s in self.segments if s.next_offset > self.start_offset]
+
+    def _newest_live_ms(self, segment: Segment) -> int:
+        """The greatest timestamp from `start_offset` on; walks the headers that come after it."""
+        newest_ms = NO_TIME
+        start = segment.position_of(self.start_offset)
+        for position, header in segment.scan(segment.size if start is None else start):
+            time_ms = header.max_timestamp_ms
+            if header.base_offset < self.start_offset:
+                batch = segment.batch_at(position, header)
+                time_ms = newest_time_since(batch, header, self.start_offset)
+            newest_ms = max(newest_ms, time_ms)
+        return newest_ms
 
     def delete_before(self, offset: int) -> None:
         """Let records below `offset` go; whole segments leave the disk. May raise OSError."""

@@ -31,10 +31,13 @@ _ENCODE: dict[int, Callable[[bytes], bytes]] = {
 }
 
 
-def records_of(batch: memoryview) -> list[DefaultRecord]:
-    """The records, decompressed. Raises BadInputError when the bytes are no such thing."""
+def records_of(batch: memoryview) -> Iterator[DefaultRecord]:
+    """The records, decompressed, made one by one: all of them may be a thousand times the batch.
+
+    Raises BadInputError where the bytes are no such thing, be it after many records.
+    """
     try:
-        return list(DefaultRecordBatch(bytes(batch)))
+        yield from DefaultRecordBatch(bytes(batch))
     except Exception as error:
         # Codecs and parser raise errors of many kinds; all of them mean that it is unreadable.
         raise BadInputError(f"records that cannot be read: {error}") from error
@@ -65,6 +68,20 @@ def first_record_since(
     except BadInputError:
         return bounds
     return None
+
+
+def newest_time_since(batch: memoryview, header: BatchHeader, min_offset: int) -> int:
+    """The greatest time of the records at or after an offset; -1 when there is none.
+
+    A batch that cannot be read is answered with its own bound.
+    """
+    if header.is_log_append_time:
+        return header.max_timestamp_ms
+    try:
+        times_ms = (r.timestamp for r in records_of(batch) if r.offset >= min_offset)
+        return max(times_ms, default=-1)
+    except BadInputError:
+        return header.max_timestamp_ms
 
 
 def with_records(batch: memoryview, header: BatchHeader, kept: Collection[int]) -> bytes:

@@ -8,6 +8,7 @@ from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import HEADER_SIZE, is_intact, read_header
 from pipeline.embedded.log.producers import ProducerTable
 from pipeline.embedded.log.segment import Segment, segment_path
+from pipeline.embedded.log.sidecar import sidecar_of
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +20,8 @@ READ_BYTES = 4 * 1024 * 1024
 def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
     """All segments in order, the last one open for writing; blocks while it reads. Never empty.
 
-    `producers` ends as it was after the last intact batch.
+    `producers` ends as it was after the last intact batch. A closed segment that had to be read has
+    its sidecar afterwards, unless the disk refuses it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for swap in folder.glob("*.swap"):
@@ -27,7 +29,8 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
     for leftover in [p for pattern in LEFTOVERS for p in folder.glob(pattern)]:
         leftover.unlink()
     segments: list[Segment] = []
-    for path in sorted(folder.glob("*.log")):
+    paths = sorted(folder.glob("*.log"))
+    for path in paths:
         size = path.stat().st_size
         segment = Segment(path, int(path.stem), now_ms)
         known = sidecar.load(segment.sidecar_path, size)
@@ -35,7 +38,11 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
             segment.adopt(known)
             producers.restore(known.producers)
         else:
+            # What is there does not fit, and must not pass for one that does.
+            segment.sidecar_path.unlink(missing_ok=True)
             rebuild(segment, size, producers, now_ms)
+            if path != paths[-1]:
+                _vouch(segment, producers)
             # Thousands of partitions are opened at start, and few of them are used at once.
             segment.close()
         segments.append(segment)
@@ -92,6 +99,15 @@ def rebuild(segment: Segment, size: int, producers: ProducerTable, now_ms: int) 
             segment.next_offset,
         )
         os.ftruncate(segment.fd, segment.size)
+
+
+def _vouch(segment: Segment, producers: ProducerTable) -> None:
+    """Sync a closed segment and write its sidecar: without one it would never be compacted."""
+    try:
+        os.fsync(segment.fd)
+        sidecar.save(segment.sidecar_path, sidecar_of(segment, producers.snapshot()))
+    except OSError as error:
+        logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
 
 
 def _read(segment: Segment, position: int, count: int) -> memoryview:

@@ -2,8 +2,11 @@
 
 import struct
 
+import cramjam
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
+
+from pipeline.embedded.log.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -30,6 +33,18 @@ def make_batch(
 def make_values(count: int, **options: int) -> memoryview:
     """A batch of `count` records without keys."""
     return make_batch([(None, b"value-%d" % i) for i in range(count)], **options)  # type: ignore[arg-type]  # options are make_batch's own numbers
+
+
+def make_dense(count: int, *, codec: int = ZSTD, bytes_unpacked: int | None = None) -> memoryview:
+    """A batch that claims `count` of the smallest records there are, all with an empty key.
+
+    They are there unless `bytes_unpacked` cuts them off.
+    """
+    plain = (b"\x0c\0\0\0\0\x01\0" * count)[:bytes_unpacked]
+    payload = bytes(cramjam.zstd.compress(plain)) if codec == ZSTD else plain
+    length = HEADER_SIZE + len(payload) - LENGTH_OVERHEAD
+    head = HEADER.pack(0, length, 0, 2, 0, codec, count - 1, 1, 1, -1, -1, -1, count)
+    return reseal(memoryview(bytearray(head + payload)))
 
 
 def reseal(batch: memoryview) -> memoryview:

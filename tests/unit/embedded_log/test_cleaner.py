@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.embedded.log.cleaner import Cleaner
+from pipeline.embedded.log.compaction import LAST_KEPT_MS
 from pipeline.embedded.log.partition import Partition
+from pipeline.embedded.log.topic_config import TopicConfig
 from tests.unit.embedded_log.batches import make_batch
 from tests.unit.embedded_log.test_compaction import content
 from tests.unit.embedded_log.test_partition import open_partition
@@ -140,4 +142,88 @@ async def test_segments_deleted_during_a_pass_stay_deleted(
     await cleaner.clean(partition)
     assert content(partition) == []
     assert unfinished_in(tmp_path) == []
+    partition.close()
+
+
+@pytest.mark.parametrize("retention_ms", ["100", "0"])
+async def test_a_tombstone_at_the_end_of_the_log_does_not_keep_the_cleaner_busy(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock, retention_ms: str
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", delete_retention_ms=retention_ms)
+    write(partition, b"here", b"1")
+    write(partition, b"gone", None)
+    partition.roll(START_MS)
+    await cleaner.clean(partition)
+    clock.ms += 100
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert (1, b"gone", None) in content(partition)
+    assert not cleaner.is_due(partition)
+    # It goes when it is no longer the last one and its time is over once more.
+    write(partition, b"last", b"1", START_MS)
+    clock.ms += max(int(retention_ms), LAST_KEPT_MS)
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert (1, b"gone", None) not in content(partition)
+    assert not cleaner.is_due(partition)
+    partition.close()
+
+
+async def test_records_without_key_and_value_are_no_tombstones(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    """They were written before the topic was compacted, and stay."""
+    partition = open_partition(tmp_path)
+    partition.append(make_batch([(None, None), (b"k", b"1")]), START_MS)
+    partition.roll(START_MS)
+    partition.config = TopicConfig({"cleanup.policy": "compact", "delete.retention.ms": "100"})
+    await cleaner.clean(partition)
+    clock.ms += 100
+    assert not cleaner.is_due(partition)
+    partition.close()
+
+
+async def test_a_segment_waits_for_its_sidecar(tmp_path: Path, cleaner: Cleaner) -> None:
+    """Who has written to earlier segments is known from the sidecar alone."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    first = make_batch([(b"k", b"1")], producer_id=7, epoch=0, sequence=0)
+    partition.append(first, START_MS)
+    partition.roll(START_MS)
+    partition.append(make_batch([(b"k", b"2")], producer_id=8, epoch=0, sequence=0), START_MS)
+    partition.roll(START_MS)
+    partition.append(make_batch([(b"k", b"3")], producer_id=9, epoch=0, sequence=0), START_MS)
+    late = partition.segments[1].sidecar_path
+    vouching = late.read_bytes()
+    late.unlink()
+    await cleaner.clean(partition)
+    assert [offset for offset, _, _ in content(partition)] == [0, 1, 2]
+    assert not cleaner.is_due(partition)
+    late.write_bytes(vouching)
+    assert cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert [offset for offset, _, _ in content(partition)] == [1, 2]
+    partition.close()
+    again = open_partition(tmp_path, cleanup_policy="compact")
+    retry = make_batch([(b"k", b"1")], producer_id=7, epoch=0, sequence=0)
+    assert again.append(retry, START_MS).base_offset == 0
+    assert again.end_offset == 3
+    again.close()
+
+
+async def test_a_tombstone_stays_while_a_value_before_it_cannot_be_compacted(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact", delete_retention_ms="100")
+    write(partition, b"gone", b"old")
+    partition.roll(START_MS)
+    partition.segments[0].sidecar_path.unlink()
+    write(partition, b"gone", None)
+    partition.roll(START_MS)
+    write(partition, b"last", b"1")
+    partition.segments[1].cleaned = True
+    partition.segments[1].horizons_ms = {1: START_MS}
+    clock.ms += 100
+    assert not cleaner.is_due(partition)
+    await cleaner.clean(partition)
+    assert (1, b"gone", None) in content(partition)
     partition.close()

@@ -171,6 +171,18 @@ def test_a_death_before_the_commit_point_leaves_the_log_as_it_was(tmp_path: Path
     again.close()
 
 
+def test_without_a_sidecar_that_fits_nothing_is_written(tmp_path: Path) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    partition.append(make_batch([(b"a", b"1"), (b"a", b"2")]), 5)
+    partition.roll(5)
+    partition.segments[0].sidecar_path.write_bytes(b"torn")
+    sources = [Source.of(partition.segments[0])]
+    with pytest.raises(OSError, match="sidecar"):
+        write_clean(sources, newest_offsets(sources)[0], 0, 0, partition.end_offset)
+    assert not list(tmp_path.glob("*.clean"))
+    partition.close()
+
+
 def test_producers_are_remembered_after_their_batches_are_gone(tmp_path: Path) -> None:
     partition = open_partition(tmp_path, cleanup_policy="compact")
     partition.append(make_batch([(b"a", b"1")], producer_id=5, epoch=0, sequence=0), 5)

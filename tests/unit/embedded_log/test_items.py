@@ -1,5 +1,6 @@
 """How much one request may ask for: what is named costs an answer, and everybody waits for it."""
 
+import asyncio
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +9,14 @@ import pytest
 
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
-from pipeline.embedded.log.handlers import cluster, configs, groups
+from pipeline.embedded.log.handlers import cluster, configs, groups, offsets, produce
 from pipeline.embedded.log.handlers.context import Context
+from pipeline.embedded.log.partition import Found, Partition
 from pipeline.embedded.log.protocol.bounds import ITEMS_MAX
 from pipeline.embedded.log.protocol.produce import read_request
 from pipeline.embedded.log.protocol.wire import Request, read_body
 from pipeline.errors import BadInputError
+from tests.unit.embedded_log.batches import make_batch, make_values
 from tests.unit.embedded_log.test_cleaner import HandClock
 
 
@@ -57,4 +60,68 @@ async def test_what_is_named_again_is_told_once(tmp_path: Path) -> None:
     assert len(described["results"]) == 1
     members = await groups.describe_groups(context, SimpleNamespace(groups=["g", "h", "g"]))
     assert [one["group_id"] for one in members["groups"]] == ["g", "h"]
+    broker.stop()
+
+
+async def test_a_time_that_is_asked_for_again_is_looked_for_once_and_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path, HandClock(), Fsync.SECOND)
+    topic = broker.create_topic("t", 2, {})
+    for partition in topic.partitions:
+        partition.append(make_values(3), 5)
+    searched: list[int] = []
+    find = Partition.find_timestamp
+
+    def count(self: Partition, timestamp_ms: int) -> Found | None:
+        searched.append(timestamp_ms)
+        return find(self, timestamp_ms)
+
+    monkeypatch.setattr(Partition, "find_timestamp", count)
+    wanted = [
+        SimpleNamespace(partition_index=number % 2, timestamp=1001 + number // 2 % 2)
+        for number in range(400)
+    ]
+    asked = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=wanted)] * 2)
+    turns: list[int] = []
+
+    async def another() -> None:
+        while True:
+            turns.append(len(searched))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(another())
+    answer = await offsets.list_offsets(Context(broker, 4, "c", "h"), asked)
+    task.cancel()
+    told = [one for named in answer["topics"] for one in named["partitions"]]
+    assert [(one["partition_index"], one["offset"]) for one in told[:4]] == [
+        (0, 1),
+        (1, 1),
+        (0, 2),
+        (1, 2),
+    ]
+    assert told == told[:4] * 200
+    assert sorted(searched) == [1001, 1001, 1002, 1002]
+    assert {1, 2, 3} <= set(turns)
+    broker.stop()
+
+
+async def test_batches_that_have_to_be_opened_let_others_have_their_turn(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, HandClock(), Fsync.SECOND)
+    topic = broker.create_topic("t", 1, {"cleanup.policy": "compact"})
+    batch = bytes(make_batch([(b"k", b"v")]))
+    part = struct.pack(">ii", 0, len(batch)) + batch
+    body = struct.pack(">hhii", -1, 1, 1000, 1) + b"\0\1t" + struct.pack(">i", 5) + part * 5
+    ends: list[int] = []
+
+    async def another() -> None:
+        while True:
+            ends.append(topic.partitions[0].end_offset)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(another())
+    await produce.produce(broker, request_of(0, 3, body))
+    task.cancel()
+    assert {1, 2, 3, 4} <= set(ends)
+    assert topic.partitions[0].end_offset == 5
     broker.stop()

@@ -11,6 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from pipeline.embedded.log import compaction, groups, server
+from pipeline.embedded.log.batch import RECORDS_MAX, RejectedBatchError, admit
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.compaction import Source, newest_offsets
 from pipeline.embedded.log.fsync import Fsync
@@ -19,7 +20,7 @@ from pipeline.embedded.log.handlers.context import Context
 from pipeline.embedded.log.protocol.wire import BODY_BYTES_MAX, Request, read_body
 from pipeline.embedded.log.server import Connection, Peers
 from pipeline.errors import BadInputError
-from tests.unit.embedded_log.batches import make_batch, make_values
+from tests.unit.embedded_log.batches import NONE, make_batch, make_dense, make_values
 from tests.unit.embedded_log.test_cleaner import HandClock
 from tests.unit.embedded_log.test_groups import Table
 
@@ -141,6 +142,20 @@ async def test_a_note_beside_an_offset_has_a_size(broker: Broker, size: int) -> 
     part = SimpleNamespace(partition_index=0, committed_offset=1, committed_metadata="x" * size)
     code = commits._refusal(Context(broker, 2, "c", "h"), "t", part)
     assert (code is ErrorCode.none) == (size <= commits.NOTE_BYTES_MAX)
+
+
+def test_a_batch_has_only_so_many_records() -> None:
+    assert admit(make_dense(RECORDS_MAX), 1 << 20).record_count == RECORDS_MAX
+    with pytest.raises(RejectedBatchError) as caught:
+        admit(make_dense(RECORDS_MAX + 1), 1 << 20)
+    assert caught.value.code is ErrorCode.invalid_record
+
+
+def test_a_batch_has_no_more_records_than_its_bytes_can_hold() -> None:
+    assert admit(make_dense(100, codec=NONE), 1 << 20).record_count == 100
+    with pytest.raises(RejectedBatchError) as caught:
+        admit(make_dense(100, codec=NONE, bytes_unpacked=699), 1 << 20)
+    assert caught.value.code is ErrorCode.invalid_record
 
 
 async def test_a_pass_of_compaction_remembers_only_so_many_keys_and_covers_what_it_has_seen(

@@ -1,10 +1,11 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipeline.embedded.log import sidecar
-from pipeline.embedded.log.batch import RejectedBatchError, read_header
+from pipeline.embedded.log.batch import BatchHeader, RejectedBatchError, read_header
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.producers import Snapshot
 from pipeline.embedded.log.records import records_of
@@ -149,6 +150,46 @@ def test_producers_survive_in_sidecars_and_batches(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_closed_segment_that_had_to_be_read_has_its_sidecar_again(tmp_path: Path) -> None:
+    partition = open_partition(tmp_path)
+    partition.append(make_values(1, producer_id=3, epoch=0, sequence=0), 5)
+    partition.roll(5)
+    partition.append(make_values(1, producer_id=4, epoch=0, sequence=0), 5)
+    partition.roll(5)
+    partition.append(make_values(1), 5)
+    closed = partition.segments[1]
+    # As after a kill before the flusher came to it, or a power cut that spoilt it.
+    closed.sidecar_path.write_bytes(b"torn")
+    partition.close()
+    open_partition(tmp_path).close()
+    known = sidecar.load(closed.sidecar_path, closed.size)
+    assert known is not None
+    assert [producer_id for producer_id, *_ in known.producers] == [3, 4]
+    assert (known.next_offset, known.cleaned) == (2, False)
+    assert not partition.active.sidecar_path.exists()
+
+
+def test_a_start_goes_on_without_a_sidecar_that_the_disk_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path)
+    partition.append(make_values(1), 5)
+    partition.roll(5)
+    partition.append(make_values(1), 5)
+    closed = partition.segments[0].sidecar_path
+    closed.write_bytes(b"torn")
+    partition.close()
+
+    def refuse(_path: Path, _known: object) -> None:
+        raise OSError(28, "no space left on the device")
+
+    monkeypatch.setattr(sidecar, "save", refuse)
+    again = open_partition(tmp_path)
+    assert read_all(again) == [0, 1]
+    assert not closed.exists()
+    again.close()
+
+
 def test_a_retry_with_the_logs_time_is_answered_with_the_first_time(tmp_path: Path) -> None:
     partition = open_partition(tmp_path, message_timestamp_type="LogAppendTime")
     first = partition.append(make_values(1, producer_id=3, epoch=0, sequence=0), 50)
@@ -176,6 +217,53 @@ def test_deleted_records_are_not_found_by_time(tmp_path: Path) -> None:
     partition.append(make_batch([(b"k", b"v")] * 5, timestamps_ms=[1, 2, 3, 4, 5]), 5)
     partition.delete_before(3)
     assert partition.find_timestamp(0) == (3, 4)
+    partition.close()
+
+
+def test_the_newest_record_is_one_that_is_still_there(tmp_path: Path) -> None:
+    partition = open_partition(tmp_path)
+    partition.append(make_batch([(b"k", b"v")], timestamps_ms=[900]), 5)
+    partition.append(make_batch([(b"k", b"v")] * 4, timestamps_ms=[50, 800, 70, 60]), 5)
+    partition.append(make_batch([(b"k", b"v")] * 2, timestamps_ms=[65, 20]), 5)
+    assert partition.newest() == (0, 900)
+    for start_offset, newest in ((1, (2, 800)), (3, (3, 70)), (4, (5, 65)), (6, (6, 20))):
+        partition.delete_before(start_offset)
+        assert partition.newest() == newest
+    partition.roll(5)
+    partition.append(make_batch([(b"k", b"v")] * 2, timestamps_ms=[10, 30]), 5)
+    assert partition.newest() == (8, 30)
+    partition.delete_before(9)
+    assert partition.newest() is None
+    partition.close()
+
+
+def test_the_newest_of_records_with_the_logs_time_is_still_there(tmp_path: Path) -> None:
+    partition = open_partition(tmp_path, message_timestamp_type="LogAppendTime")
+    partition.append(make_values(2), 900)
+    partition.append(make_values(3), 800)
+    partition.delete_before(3)
+    assert partition.newest() == (3, 800)
+    partition.close()
+
+
+def test_headers_of_deleted_records_are_not_walked_to_find_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path)
+    for _ in range(200):
+        partition.append(make_batch([(None, b"x" * 2000)], timestamps_ms=[700]), 5)
+    partition.delete_before(190)
+    walked: list[int] = []
+    scan = Segment.scan
+
+    def count(self: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        for found in scan(self, position):
+            walked.append(found[1].base_offset)
+            yield found
+
+    monkeypatch.setattr(Segment, "scan", count)
+    assert partition.find_timestamp(0) == (190, 700)
+    assert min(walked) > 150
     partition.close()
 
 

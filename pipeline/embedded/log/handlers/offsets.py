@@ -1,5 +1,6 @@
 """Places in the log: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
+import asyncio
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -13,15 +14,19 @@ NEWEST = -3
 
 
 async def list_offsets(context: Context, body: Any) -> dict[str, Any]:
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_listed(context, topic.name, p) for p in topic.partitions],
-            }
-            for topic in body.topics
-        ]
-    }
+    """What is named again is looked for once; other requests have their turn between searches."""
+    known: dict[tuple[str, int, int], dict[str, Any]] = {}
+    topics: list[dict[str, Any]] = []
+    for topic in body.topics:
+        partitions: list[dict[str, Any]] = []
+        for wanted in topic.partitions:
+            name = (topic.name, wanted.partition_index, wanted.timestamp)
+            if name not in known:
+                known[name] = _listed(context, topic.name, wanted)
+                await asyncio.sleep(0)
+            partitions.append(known[name])
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"topics": topics}
 
 
 def _listed(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
