@@ -89,9 +89,11 @@ def has_places(raw: bytes) -> bool:
     """
     at = 0
     while at + _MAGIC_AT < len(raw):
-        if raw[at + _MAGIC_AT] != _MAGIC:
+        after = _after_batch(raw, at)
+        # The checksum does not cover the length, so a damaged one may be anything.
+        if raw[at + _MAGIC_AT] != _MAGIC or after < at + _HEADER_BYTES:
             return False
-        at = _after_batch(raw, at)
+        at = after
     return True
 
 

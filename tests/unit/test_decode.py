@@ -6,10 +6,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
-from pipeline.decode import COLUMNS, NO_TIME_REASON, TOMBSTONE_REASON, Control, Refused, decode
+from pipeline.decode import (
+    COLUMNS,
+    NO_TIME_REASON,
+    RETRY_REASON,
+    TOMBSTONE_REASON,
+    Control,
+    Refused,
+    decode,
+)
 from schemas.events import Event, read_event
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Headers, Records
+from schemas.times import AT_MAX_MS
 
 LOG_MS = 1_790_000_000_000
 FRAME: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
@@ -216,3 +225,12 @@ def test_the_answer_does_not_depend_on_how_the_log_was_fetched() -> None:
 def test_columns_of_different_length_are_a_bug_of_the_transport() -> None:
     with pytest.raises(ValueError, match="differ in length"):
         Records(0, np.zeros(1, np.int64), np.zeros(1, np.int64), [None], [], [])
+
+
+def test_a_retry_of_a_time_that_no_event_may_have_is_a_bad_retry() -> None:
+    def retried(timestamp_ms: int) -> Records:
+        return fetched((event("a:b"), (("tally-retry", b"5/0/%d" % timestamp_ms),)))
+
+    assert decode(retried(AT_MAX_MS)).columns["at"].to_pylist() == [AT_MAX_MS]
+    for timestamp_ms in (AT_MAX_MS + 1, 999_999_999_999_999):
+        assert [bad.reason for bad in decode(retried(timestamp_ms)).refused] == [RETRY_REASON]
