@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import faust
 import numpy as np
-from aiokafka.consumer.fetcher import FetchResult
+from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 from aiokafka.errors import (
     ConsumerStoppedError,
     CorruptRecordException,
@@ -34,9 +36,10 @@ from faust.types import TP, ConsumerMessage
 
 from pipeline.decode import decode
 from pipeline.errors import TryAgainError
+from pipeline.fetch_bounds import UNPACKED_BYTES_MAX
 from pipeline.found_records import FoundRecords, has_places
 from pipeline.native.loading import kernels
-from pipeline.record_batches import MadeRecords, keep_bytes_of_fetches, made_of
+from pipeline.record_batches import KeptRecords, MadeRecords, keep_bytes_of_fetches, made_of
 from pipeline.shard import BatchMark
 
 if TYPE_CHECKING:
@@ -87,8 +90,15 @@ class Fetch:
 def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
     """What the fetch holds up to an offset of it, and what comes after."""
     at = int(np.searchsorted(fetch.records.offsets, offset + 1))
+    decoded = fetch.decoded
+    # Cut, not decoded again: of a batch that is cut apart the decoder has to see everything.
     return (
-        Fetch(fetch.start, offset + 1, fetch.records.cut(0, at)),
+        Fetch(
+            fetch.start,
+            offset + 1,
+            fetch.records.cut(0, at),
+            decoded=decoded and decoded.part(fetch.start, offset + 1),
+        ),
         Fetch(
             offset + 1,
             fetch.next_offset,
@@ -96,6 +106,7 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             last_batch=fetch.last_batch,
             size_bytes=fetch.size_bytes,
             is_newest=fetch.is_newest,
+            decoded=decoded and decoded.part(offset + 1, fetch.next_offset),
         ),
     )
 
@@ -110,53 +121,114 @@ class FetchSchema(faust.Schema[Any, Any]):
         return decode
 
 
-def drain(result: FetchResult, tp: TP, *, find: bool = False) -> Fetch | None:
-    """Everything `result` still holds, or None if it is not to be used (paused, revoked, moved on).
+@dataclass(frozen=True, slots=True, eq=False)
+class Drained:
+    """What a fetch result holds from where it is on, as far as one piece of it goes.
 
-    With `find`, which needs the kernels, records are places in the fetch instead of objects. What a
-    transaction wrote that was aborted is left out, if the consumer reads what is committed. Raises
-    CorruptRecordException when a batch is not what its CRC says; the consumer then fetches again. A
-    batch whose CRC fits and that cannot be read is one record (pipeline/record_batches.py).
+    `is_newest` of the fetch is not known yet: `take` tells it, and moves the position.
     """
-    if not result.check_assignment(tp) or not result.has_more():
-        return None
-    pending = result._partition_records
-    start = next_offset = pending.next_fetch_offset
-    batches = pending._records
-    read = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
+
+    result: FetchResult
+    fetch: Fetch
+    unpacked_bytes: int
+
+
+def drain(result: FetchResult, tp: TP) -> Fetch | None:
+    """What `result` still holds, or None if it is not to be used (paused, revoked, moved on).
+
+    It ends where it is enough for one piece (pipeline/fetch_bounds.py), and the position there: the
+    rest is fetched again. What a transaction wrote that was aborted is left out, if the consumer
+    reads what is committed. Raises CorruptRecordException when a batch is not what its CRC says;
+    the consumer then fetches again. A batch whose CRC fits and that cannot be read is one record
+    (pipeline/record_batches.py).
+    """
+    return take(read(result, tp), tp) if is_usable(result, tp) else None
+
+
+def is_usable(result: FetchResult, tp: TP) -> bool:
+    """Whether its partition is still this consumer's, not paused, and where the result begins."""
+    return bool(result.has_more() and result.check_assignment(tp))
+
+
+def take(drained: Drained, tp: TP) -> Fetch:
+    """The fetch, with the consumer's position moved past it. The result must be usable."""
+    result, fetch = drained.result, drained.fetch
+    result._partition_records.next_fetch_offset = fetch.next_offset
+    result._update_position()
+    result._partition_records = None
+    return replace(fetch, is_newest=_is_newest(result, tp, fetch.next_offset))
+
+
+def read(result: FetchResult, tp: TP, *, find: bool = False, is_counted: bool = False) -> Drained:
+    """As `drain`, with nothing changed: not the result, nor the consumer's position.
+
+    So it may run in any thread, while the consumer goes on, and its answer may be thrown away. With
+    `find`, which needs the kernels, records are places in the fetch instead of objects. If
+    `is_counted`, the records are decoded.
+    """
+    pending = _copy(result._partition_records)
+    start, batches = pending.next_fetch_offset, pending._records
+    reader = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
     taken: list[Any] = []
-    first_batch: BatchMark | None = None
-    last_batch: BatchMark | None = None
-    while batches.has_next():
+    passed: list[_Passed] = []
+    while batches.has_next() and not reader.size.is_enough:
         batch = batches.next_batch()
-        if pending._check_crcs and not read.is_whole(batch):
+        if pending._check_crcs and not reader.is_whole(batch):
             raise CorruptRecordException(f"Invalid CRC - {tp}")
         if _is_aborted(batch, pending) or batch.is_control_batch:
-            read.skip(batch)
+            reader.skip(batch)
         else:
-            read.take(batch)
+            reader.take(batch)
             taken.append(batch)
-        next_offset = batch.next_offset
-        last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
-        first_batch = first_batch or last_batch
-    records = read.records(tp.partition)
+        mark = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
+        passed.append(_Passed(mark, batch.next_offset, batches.end))
+    size = reader.size
+    records = reader.records(tp.partition)
     if records is None:
         # A batch cannot be read: then each is looked at by itself.
-        records = made_of(taken, batches).records(tp.partition)
+        made = made_of(taken, batches)
+        records, size = made.records(tp.partition), made.size
+    decoded = decode(records, is_bounded=True).encoded() if is_counted else None
+    if decoded is not None and decoded.end is not None:
+        end = decoded.end
+        passed = [one for one in passed if one.mark.base_offset < end]
+        records = records.cut(0, int(np.searchsorted(records.offsets, end)))
+    next_offset = passed[-1].next_offset if passed else start
     if len(records) and records.offsets[0] < start:
         # A fetch begins with the whole batch that holds the offset asked for.
         records = records.cut(int(np.searchsorted(records.offsets, start)), len(records))
-    pending.next_fetch_offset = next_offset
-    result._update_position()
-    result._partition_records = None
-    return Fetch(
+        decoded = decoded and decoded.part(start, next_offset)
+    fetch = Fetch(
         start,
         next_offset,
         records,
-        first_batch,
-        last_batch,
-        batches.size_in_bytes(),
-        _is_newest(result, tp, next_offset),
+        passed[0].mark if passed else None,
+        passed[-1].mark if passed else None,
+        passed[-1].end_bytes if passed else 0,
+        decoded=decoded,
+    )
+    return Drained(result, fetch, size.unpacked_bytes)
+
+
+class _Passed(NamedTuple):
+    """A batch that was read or left out: how the next offset and the bytes go on after it."""
+
+    mark: BatchMark
+    next_offset: int
+    end_bytes: int
+
+
+def _copy(pending: PartitionRecords) -> PartitionRecords:
+    """The same, to be read without a trace in the original."""
+    return PartitionRecords(
+        pending._tp,
+        KeptRecords(pending._records.raw),
+        pending._aborted_transactions,
+        pending.next_fetch_offset,
+        None,
+        None,
+        pending._check_crcs,
+        pending._isolation_level,
     )
 
 
@@ -181,12 +253,26 @@ def _is_aborted(batch: Any, pending: Any) -> bool:
     return batch.is_transactional and batch.producer_id in pending._aborted_producers
 
 
+def _let_go(fetcher: Any, tp: TP) -> None:
+    """Nothing is left of what came for a partition: more of it may be fetched."""
+    del fetcher._records[tp]
+    fetcher._notify(fetcher._wait_consume_future)
+
+
 class BulkConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread, with fetches left whole. It reads what is committed.
 
     Whether a transaction was aborted is in the log, but after its records: so nothing is fetched
     past the first transaction that is still open.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reading = ThreadPoolExecutor(1, "tally-reading")
+
+    async def on_thread_stop(self) -> None:
+        await super().on_thread_stop()
+        self._reading.shutdown(wait=False, cancel_futures=True)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -208,7 +294,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
         with fetcher._subscriptions.fetch_context():
-            drained = self._drain_all(fetcher, active_partitions)
+            drained = await self._drain_all(fetcher, active_partitions)
             if not drained:
                 waiter = fetcher._create_fetch_waiter()
                 await asyncio.wait([waiter], timeout=timeout)
@@ -216,43 +302,73 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
                     waiter.cancel()
                     return {}
                 waiter.result()
-                drained = self._drain_all(fetcher, active_partitions)
+                drained = await self._drain_all(fetcher, active_partitions)
             return drained
 
-    def _drain_all(self, fetcher: Any, active_partitions: set[TP]) -> dict[TP, Fetch]:
-        if fetcher._subscriptions.reassignment_in_progress:
-            return {}
-        drained: dict[TP, Fetch] = {}
-        drained_bytes = 0
-        # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
-        # would be lost while its partition's position has moved on, so none is taken until then.
-        recovering = self.app.rebalancing
-        changelogs = self.app.tables.changelog_topics
-        for tp in list(fetcher._records):
-            if recovering and tp.topic not in changelogs:
-                continue
+    async def _drain_all(self, fetcher: Any, active_partitions: set[TP]) -> dict[TP, Fetch]:
+        """What has come in, as much as is decoded ahead. Raises the errors of single fetches."""
+        waiting = [tp for tp in list(fetcher._records) if self._may_take(fetcher, tp)]
+        drained: dict[TP, Drained] = {}
+        wire_bytes = unpacked_bytes = 0
+        for tp in waiting:
             if tp not in active_partitions:
                 if not fetcher._subscriptions.is_assigned(tp):
-                    del fetcher._records[tp]
+                    fetcher._records.pop(tp, None)
                 continue
-            result = fetcher._records[tp]
-            if type(result) is not FetchResult and drained:
-                break  # an error is raised by the next call, after what was drained is used
-            del fetcher._records[tp]
-            fetcher._notify(fetcher._wait_consume_future)
-            if type(result) is not FetchResult:
-                result.check_raise()
-            is_counted = tp.topic not in changelogs
-            if (fetch := drain(result, tp, find=is_counted and kernels.are_loaded)) is not None:
-                if fetch.size_bytes >= FETCH_BYTES_MIN:
-                    kernels.load_soon()
-                # Here, in the consumer's thread, it goes on while another fetch is counted.
-                decoded = decode(fetch.records).encoded() if is_counted else None
-                drained[tp] = replace(fetch, decoded=decoded)
-                drained_bytes += fetch.size_bytes
-            if drained_bytes >= AHEAD_BYTES:
+            result = fetcher._records.get(tp)
+            if result is None:
+                continue  # it was dropped while another was read
+            try:
+                if type(result) is not FetchResult:
+                    result.check_raise()
+                if not is_usable(result, tp):
+                    _let_go(fetcher, tp)
+                    continue
+                found = await self._read(result, tp)
+            except Exception:
+                if drained:
+                    break  # an error is raised by the next call, after what was drained is used
+                if fetcher._records.get(tp) is result:
+                    _let_go(fetcher, tp)
+                raise
+            drained[tp] = found
+            wire_bytes += found.fetch.size_bytes
+            unpacked_bytes += found.unpacked_bytes
+            if wire_bytes >= AHEAD_BYTES or unpacked_bytes >= UNPACKED_BYTES_MAX:
                 break
-        return drained
+        return self._take_all(fetcher, drained)
+
+    async def _read(self, result: FetchResult, tp: TP) -> Drained:
+        """In a thread of its own: here heartbeats go on, and elsewhere another fetch is counted."""
+        is_counted = tp.topic not in self.app.tables.changelog_topics
+        find = is_counted and kernels.are_loaded
+        reading = partial(read, result, tp, find=find, is_counted=is_counted)
+        found = await asyncio.get_running_loop().run_in_executor(self._reading, reading)
+        if found.fetch.size_bytes >= FETCH_BYTES_MIN:
+            kernels.load_soon()
+        return found
+
+    def _take_all(self, fetcher: Any, drained: Mapping[TP, Drained]) -> dict[TP, Fetch]:
+        """Those whose partitions are still to be read from there, with their positions moved.
+
+        While they were read, anything may have happened to the assignment. From here to their
+        delivery nothing is waited for, so that all of it is decided in one moment.
+        """
+        taken: dict[TP, Fetch] = {}
+        for tp, one in drained.items():
+            if fetcher._records.get(tp) is not one.result or not self._may_take(fetcher, tp):
+                continue
+            if is_usable(one.result, tp):
+                taken[tp] = take(one, tp)
+            _let_go(fetcher, tp)
+        return taken
+
+    def _may_take(self, fetcher: Any, tp: TP) -> bool:
+        if fetcher._subscriptions.reassignment_in_progress or not self.consumer.flow_active:
+            return False
+        # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
+        # would be lost while its partition's position has moved on, so none is taken until then.
+        return not self.app.rebalancing or tp.topic in self.app.tables.changelog_topics
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """As Faust's; an assignment that is gone is one error, which Faust's recovery knows."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pipeline.bulk import Fetch
-    from pipeline.decode import Refused
     from pipeline.lanes import Retry
     from pipeline.placing import Misplaced
+    from pipeline.why_refused import Refused
 
 TOPIC = "tally.dead-letters"
 

@@ -6,15 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
-from pipeline.decode import (
-    COLUMNS,
-    NO_TIME_REASON,
-    RETRY_REASON,
-    TOMBSTONE_REASON,
-    Control,
-    Refused,
-    decode,
-)
+from pipeline.decode import COLUMNS, RETRY_REASON, TOMBSTONE_REASON, Control, decode
+from pipeline.why_refused import NO_TIME_REASON, Refused
 from schemas.events import Event, read_event
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Headers, Records
