@@ -22,7 +22,7 @@ from pipeline.shard import Fetched, Row
 from pipeline.why_refused import Refused
 
 if TYPE_CHECKING:
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
     from pipeline.shard import Shard
 
 HEARTBEAT_KIND = "heartbeat"

@@ -13,16 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import faust
-import numpy as np
-from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
+from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.errors import (
     ConsumerStoppedError,
-    CorruptRecordException,
     IllegalGenerationError,
     IllegalStateError,
     KafkaError,
@@ -34,13 +31,10 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from pipeline.decode import decode
+from pipeline.draining import is_usable, pending, read, take
 from pipeline.errors import TryAgainError
 from pipeline.fetch_bounds import UNPACKED_BYTES_MAX
-from pipeline.found_records import FoundRecords, has_places
 from pipeline.native.loading import kernels
-from pipeline.record_batches import KeptRecords, MadeRecords, keep_bytes_of_fetches, made_of
-from pipeline.shard import BatchMark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -49,8 +43,8 @@ if TYPE_CHECKING:
     from faust.types import AppT, EventT, Message
     from faust.types.transports import ConsumerT
 
-    from pipeline.decode import Decoded
-    from schemas.records import Records
+    from pipeline.draining import Drained
+    from pipeline.fetches import Fetch
 
 SCHEME = "tally-bulk"
 """The scheme of a broker URL that asks for this transport."""
@@ -66,51 +60,6 @@ AHEAD_BYTES = 8 << 20
 """About so much is decoded while as much is counted."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fetch:
-    """What one fetch of one partition brought.
-
-    The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
-    range without a record hold none (compacted away, aborted, or markers of transactions). So one
-    fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
-    `size_bytes` is what came over the wire for it. `decoded` is what the records hold, where that
-    was read ahead. `is_newest` tells that the broker had no more.
-    """
-
-    start: int
-    next_offset: int
-    records: Records
-    first_batch: BatchMark | None = None
-    last_batch: BatchMark | None = None
-    size_bytes: int = 0
-    is_newest: bool = False
-    decoded: Decoded | None = None
-
-
-def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
-    """What the fetch holds up to an offset of it, and what comes after."""
-    at = int(np.searchsorted(fetch.records.offsets, offset + 1))
-    decoded = fetch.decoded
-    # Cut, not decoded again: of a batch that is cut apart the decoder has to see everything.
-    return (
-        Fetch(
-            fetch.start,
-            offset + 1,
-            fetch.records.cut(0, at),
-            decoded=decoded and decoded.part(fetch.start, offset + 1),
-        ),
-        Fetch(
-            offset + 1,
-            fetch.next_offset,
-            fetch.records.cut(at, len(fetch.records)),
-            last_batch=fetch.last_batch,
-            size_bytes=fetch.size_bytes,
-            is_newest=fetch.is_newest,
-            decoded=decoded and decoded.part(offset + 1, fetch.next_offset),
-        ),
-    )
-
-
 class FetchSchema(faust.Schema[Any, Any]):
     """Hands fetches on as they are: decoding is the pipeline's, on whole columns."""
 
@@ -119,138 +68,6 @@ class FetchSchema(faust.Schema[Any, Any]):
             return app.create_event(None, message.value, {}, message)
 
         return decode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Drained:
-    """What a fetch result holds from where it is on, as far as one piece of it goes.
-
-    `is_newest` of the fetch is not known yet: `take` tells it, and moves the position.
-    """
-
-    result: FetchResult
-    fetch: Fetch
-    unpacked_bytes: int
-
-
-def drain(result: FetchResult, tp: TP) -> Fetch | None:
-    """What `result` still holds, or None if it is not to be used (paused, revoked, moved on).
-
-    It ends where it is enough for one piece (pipeline/fetch_bounds.py), and the position there: the
-    rest is fetched again. What a transaction wrote that was aborted is left out, if the consumer
-    reads what is committed. Raises CorruptRecordException when a batch is not what its CRC says;
-    the consumer then fetches again. A batch whose CRC fits and that cannot be read is one record
-    (pipeline/record_batches.py).
-    """
-    return take(read(result, tp), tp) if is_usable(result, tp) else None
-
-
-def is_usable(result: FetchResult, tp: TP) -> bool:
-    """Whether its partition is still this consumer's, not paused, and where the result begins."""
-    return bool(result.has_more() and result.check_assignment(tp))
-
-
-def take(drained: Drained, tp: TP) -> Fetch:
-    """The fetch, with the consumer's position moved past it. The result must be usable."""
-    result, fetch = drained.result, drained.fetch
-    result._partition_records.next_fetch_offset = fetch.next_offset
-    result._update_position()
-    result._partition_records = None
-    return replace(fetch, is_newest=_is_newest(result, tp, fetch.next_offset))
-
-
-def read(result: FetchResult, tp: TP, *, find: bool = False, is_counted: bool = False) -> Drained:
-    """As `drain`, with nothing changed: not the result, nor the consumer's position.
-
-    So it may run in any thread, while the consumer goes on, and its answer may be thrown away. With
-    `find`, which needs the kernels, records are places in the fetch instead of objects. If
-    `is_counted`, the records are decoded.
-    """
-    pending = _copy(result._partition_records)
-    start, batches = pending.next_fetch_offset, pending._records
-    reader = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
-    taken: list[Any] = []
-    passed: list[_Passed] = []
-    while batches.has_next() and not reader.size.is_enough:
-        batch = batches.next_batch()
-        if pending._check_crcs and not reader.is_whole(batch):
-            raise CorruptRecordException(f"Invalid CRC - {tp}")
-        if _is_aborted(batch, pending) or batch.is_control_batch:
-            reader.skip(batch)
-        else:
-            reader.take(batch)
-            taken.append(batch)
-        mark = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
-        passed.append(_Passed(mark, batch.next_offset, batches.end))
-    size = reader.size
-    records = reader.records(tp.partition)
-    if records is None:
-        # A batch cannot be read: then each is looked at by itself.
-        made = made_of(taken, batches)
-        records, size = made.records(tp.partition), made.size
-    decoded = decode(records, is_bounded=True).encoded() if is_counted else None
-    if decoded is not None and decoded.end is not None:
-        end = decoded.end
-        passed = [one for one in passed if one.mark.base_offset < end]
-        records = records.cut(0, int(np.searchsorted(records.offsets, end)))
-    next_offset = passed[-1].next_offset if passed else start
-    if len(records) and records.offsets[0] < start:
-        # A fetch begins with the whole batch that holds the offset asked for.
-        records = records.cut(int(np.searchsorted(records.offsets, start)), len(records))
-        decoded = decoded and decoded.part(start, next_offset)
-    fetch = Fetch(
-        start,
-        next_offset,
-        records,
-        passed[0].mark if passed else None,
-        passed[-1].mark if passed else None,
-        passed[-1].end_bytes if passed else 0,
-        decoded=decoded,
-    )
-    return Drained(result, fetch, size.unpacked_bytes)
-
-
-class _Passed(NamedTuple):
-    """A batch that was read or left out: how the next offset and the bytes go on after it."""
-
-    mark: BatchMark
-    next_offset: int
-    end_bytes: int
-
-
-def _copy(pending: PartitionRecords) -> PartitionRecords:
-    """The same, to be read without a trace in the original."""
-    return PartitionRecords(
-        pending._tp,
-        KeptRecords(pending._records.raw),
-        pending._aborted_transactions,
-        pending.next_fetch_offset,
-        None,
-        None,
-        pending._check_crcs,
-        pending._isolation_level,
-    )
-
-
-def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:
-    """Whether the broker had nothing after that when it answered last.
-
-    Of open transactions nothing can be had, so the last stable offset is the end, where told.
-    """
-    state = result._assignment.state_value(tp)
-    is_told = state.lso is not None and state.lso >= 0
-    end: int | None = state.lso if is_told else state.highwater
-    return end is not None and next_offset >= end
-
-
-def _is_aborted(batch: Any, pending: Any) -> bool:
-    """Whether its transaction was aborted. Batches are asked about in log order, markers too."""
-    if batch.producer_id is None:
-        return False
-    pending._consume_aborted_up_to(batch.base_offset)
-    if batch.is_control_batch and pending._contains_abort_marker(batch):
-        pending._aborted_producers.discard(batch.producer_id)
-    return batch.is_transactional and batch.producer_id in pending._aborted_producers
 
 
 def _let_go(fetcher: Any, tp: TP) -> None:
@@ -308,7 +125,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
     async def _drain_all(self, fetcher: Any, active_partitions: set[TP]) -> dict[TP, Fetch]:
         """What has come in, as much as is decoded ahead. Raises the errors of single fetches."""
         waiting = [tp for tp in list(fetcher._records) if self._may_take(fetcher, tp)]
-        drained: dict[TP, Drained] = {}
+        drained: dict[TP, tuple[FetchResult, Drained]] = {}
         wire_bytes = unpacked_bytes = 0
         for tp in waiting:
             if tp not in active_partitions:
@@ -331,7 +148,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
                 if fetcher._records.get(tp) is result:
                     _let_go(fetcher, tp)
                 raise
-            drained[tp] = found
+            drained[tp] = result, found
             wire_bytes += found.fetch.size_bytes
             unpacked_bytes += found.unpacked_bytes
             if wire_bytes >= AHEAD_BYTES or unpacked_bytes >= UNPACKED_BYTES_MAX:
@@ -342,24 +159,26 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         """In a thread of its own: here heartbeats go on, and elsewhere another fetch is counted."""
         is_counted = tp.topic not in self.app.tables.changelog_topics
         find = is_counted and kernels.are_loaded
-        reading = partial(read, result, tp, find=find, is_counted=is_counted)
+        reading = partial(read, pending(result, tp), find=find, is_counted=is_counted)
         found = await asyncio.get_running_loop().run_in_executor(self._reading, reading)
         if found.fetch.size_bytes >= FETCH_BYTES_MIN:
             kernels.load_soon()
         return found
 
-    def _take_all(self, fetcher: Any, drained: Mapping[TP, Drained]) -> dict[TP, Fetch]:
+    def _take_all(
+        self, fetcher: Any, drained: Mapping[TP, tuple[FetchResult, Drained]]
+    ) -> dict[TP, Fetch]:
         """Those whose partitions are still to be read from there, with their positions moved.
 
         While they were read, anything may have happened to the assignment. From here to their
         delivery nothing is waited for, so that all of it is decided in one moment.
         """
         taken: dict[TP, Fetch] = {}
-        for tp, one in drained.items():
-            if fetcher._records.get(tp) is not one.result or not self._may_take(fetcher, tp):
+        for tp, (result, found) in drained.items():
+            if fetcher._records.get(tp) is not result or not self._may_take(fetcher, tp):
                 continue
-            if is_usable(one.result, tp):
-                taken[tp] = take(one, tp)
+            if is_usable(result, tp):
+                taken[tp] = take(result, found, tp)
             _let_go(fetcher, tp)
         return taken
 
@@ -471,5 +290,4 @@ class BulkTransport(driver.Transport):
     Consumer: ClassVar[type[ConsumerT]] = BulkConsumer
 
 
-keep_bytes_of_fetches()
 TRANSPORTS.aliases[SCHEME] = f"{__name__}:BulkTransport"

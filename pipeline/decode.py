@@ -34,7 +34,9 @@ COLUMNS = pa.schema(
 """Of `Decoded.columns`. Only `member` and `id` hold nulls."""
 
 RETRY_REASON = f"{RETRY_HEADER}: expected offset/row/timestamp_ms of the record that is retried"
-UNREADABLE_REASON = "batch: its records cannot be read; it is damaged, or too large when unpacked"
+UNREADABLE_REASON = (
+    "batch: its records cannot be read; it is damaged, of an old format, or too large when unpacked"
+)
 TOMBSTONE_REASON = "no value; a tombstone is no event"
 # Below it, on average, joining chunks costs less than the fixed cost of each later step per chunk.
 _ROWS_PER_CHUNK = 2048

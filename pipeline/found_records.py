@@ -15,7 +15,7 @@ import numpy as np
 from aiokafka.record.util import decode_varint
 from crc32c import crc32c
 
-from pipeline.bounded_codecs import DECODERS
+from pipeline.bounded_codecs import DECODERS, UNPACKED_BYTES_MAX
 from pipeline.fetch_bounds import FetchSize
 from schemas.blobs import Blobs
 from schemas.records import Headers, Records
@@ -149,15 +149,18 @@ class FoundRecords:
             self._raw, start + _ATTRIBUTES_AT
         )
         data: memoryview | bytes = memoryview(self._raw)[start + HEADER_BYTES : self._at]
+        size = len(data)
         if codec := attributes & _CODECS:
             unpacked = _decompressed(data, codec)
             self._are_readable &= unpacked is not None
             data = unpacked or b""
+            # To find that it cannot be unpacked may have cost as much as the most that may be.
+            size = UNPACKED_BYTES_MAX if unpacked is None else len(unpacked)
+        self.size.add(max(count, 0), size)
         if not 0 < count <= min(len(data) // _RECORD_BYTES_MIN, RECORDS_MAX):
             # Compaction may leave a batch of which no record is left.
             self._are_readable &= count == 0 and len(data) == 0
             return
-        self.size.add(count, len(data))
         is_log_time = bool(attributes & _LOG_APPEND_TIME)
         since_ms = greatest_ms if is_log_time else first_ms
         self._batches.append(

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 
-from pipeline.bulk import Fetch
 from pipeline.dead_letters import MAX_BYTES, VALUE_BYTES_MAX, dead_letters
 from pipeline.decode import Refused
+from pipeline.fetches import Fetch
 from pipeline.placing import Misplaced
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Records
