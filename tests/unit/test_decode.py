@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -6,10 +7,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
+from pipeline import why_refused
 from pipeline.decode import COLUMNS, RETRY_REASON, TOMBSTONE_REASON, Control, decode
 from pipeline.why_refused import NO_TIME_REASON, Refused
-from schemas.events import Event, read_event
-from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
+from schemas.events import Event, check_event, read_event
+from schemas.frames import FRAME_CONTENT_TYPE, encode_frame, frame_bytes
 from schemas.records import Headers, Records
 from schemas.times import AT_MAX_MS
 
@@ -227,3 +229,32 @@ def test_a_retry_of_a_time_that_no_event_may_have_is_a_bad_retry() -> None:
     assert decode(retried(AT_MAX_MS)).columns["at"].to_pylist() == [AT_MAX_MS]
     for timestamp_ms in (AT_MAX_MS + 1, 999_999_999_999_999):
         assert [bad.reason for bad in decode(retried(timestamp_ms)).refused] == [RETRY_REASON]
+
+
+def test_the_model_is_asked_once_about_rows_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        why_refused, "check_event", lambda document: asked.append(document) or check_event(document)
+    )
+    times = pa.array([LOG_MS] * 3000).cast(pa.timestamp("ms", "UTC"))
+    frame = frame_bytes(pa.record_batch([pa.array(["likes"] * 3000), times], ["counter", "at"]))
+    decoded = decode(fetched((frame, FRAME), (event("a:b"), JSON), (frame, FRAME)))
+    assert len(asked) == 1
+    assert [(one.offset, one.row) for one in decoded.refused] == [
+        (offset, row) for offset in (100, 120) for row in range(3000)
+    ]
+    value = b'{"counter": "likes", "at": %d}' % LOG_MS
+    assert {(one.value, one.reason) for one in decoded.refused} == {
+        (value, "counter: has no family; write family:key")
+    }
+
+
+def test_bad_rows_of_timestamps_cost_as_little_as_others() -> None:
+    """A column was converted anew for each of them, which took most of a minute for a frame."""
+    at = pa.array(range(20_000)).cast(pa.timestamp("ms", "UTC"))
+    frame = frame_bytes(pa.record_batch([pa.array(["likes"] * 20_000), at], ["counter", "at"]))
+    records = fetched((frame, FRAME))
+    started_s = time.process_time()
+    decoded = decode(records)
+    assert time.process_time() - started_s < 1.0
+    assert json.loads(decoded.refused[-1].value) == {"counter": "likes", "at": 19_999}
