@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import _DefaultRecordBatchPy
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 
 from pipeline.bounded_codecs import bound_decompression
 from pipeline.errors import BadInputError
 from pipeline.fetch_bounds import FetchSize
 from pipeline.found_records import (
+    BATCH_START,
     HEADER_BYTES,
     MAGIC,
     MAGIC_AT,
@@ -34,7 +34,7 @@ from pipeline.found_records import (
     claimed_records,
 )
 from pipeline.lanes import UNREADABLE_HEADER
-from pipeline.old_batches import OldBatch
+from pipeline.old_batches import OLD_BYTES_MIN, OldBatch, old_batch
 from schemas.records import Records
 
 if TYPE_CHECKING:
@@ -97,43 +97,43 @@ class MadeRecords:
 
 
 class KeptRecords:
-    """aiokafka's records of one fetch, and the bytes they were made of.
+    """The batches of one fetch, as aiokafka reads each of them, and the bytes they are in.
 
-    `end` is where the last batch ends that was asked for.
+    It stands in for aiokafka's own, whose compiled one takes all batches of a fetch to be of the
+    first one's format. `end` is where the last batch ends that was asked for.
     """
 
-    __slots__ = ("_next", "_starts", "end", "has_next", "raw", "size_in_bytes")
+    __slots__ = ("_starts", "end", "raw")
 
     def __init__(self, raw: bytes) -> None:
-        records = MemoryRecords(raw)
         self.raw = raw
         self.end = 0
-        self.has_next = records.has_next
-        self._next = records.next_batch
         self._starts: dict[int, int] = {}
-        self.size_in_bytes = records.size_in_bytes
+
+    def size_in_bytes(self) -> int:
+        """Of all of it, with what a broker cut off."""
+        return len(self.raw)
+
+    def has_next(self) -> bool:
+        """Whether there is another batch: one that the broker cut off is none."""
+        rest = len(self.raw) - self.end
+        return rest >= BATCH_START.size and after_batch(self.raw, self.end) <= len(self.raw)
 
     def next_batch(self) -> Any:
         """The next batch. Raises CorruptRecordException when there is none in these bytes.
 
-        aiokafka looks into batches of old formats before their checksums are; what it stumbles
-        over there is told as what it is, so that the consumer fetches again. Its compiled reader
-        believes that a batch has room for its header.
+        No checksum covers the length, so it may be anything.
         """
         start = self.end
         end = after_batch(self.raw, start)
-        is_old = end > start + MAGIC_AT and self.raw[start + MAGIC_AT] < MAGIC
-        if not is_old and end < start + HEADER_BYTES:
-            raise CorruptRecordException(f"a batch of {end - start} bytes has no header")
-        try:
-            batch = self._next()
-        except CorruptRecordException:
-            raise
-        except Exception as error:
-            raise CorruptRecordException(f"a batch cannot be read: {error}") from error
-        self.end = end
+        is_old = end >= start + OLD_BYTES_MIN and self.raw[start + MAGIC_AT] < MAGIC
         if is_old:
-            batch = OldBatch(batch, self.raw[start:end])
+            batch: Any = old_batch(self.raw[start:end])
+        elif end < start + HEADER_BYTES:
+            raise CorruptRecordException(f"a batch of {end - start} bytes has no header")
+        else:
+            batch = DefaultRecordBatch(memoryview(self.raw)[start:end])
+        self.end = end
         self._starts.setdefault(batch.base_offset, start)
         return batch
 
