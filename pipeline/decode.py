@@ -19,7 +19,7 @@ from pipeline.fetch_bounds import end_of_room
 from pipeline.lanes import RETRY_HEADER, Lanes, Retry, sort_into_lanes
 from pipeline.why_refused import Refused, why_refused
 from schemas.checks import bad_rows, bad_times
-from schemas.frame_weights import Weight, past_their_batch, weight_of
+from schemas.frame_weights import Weight, past_their_batch, weights_of
 from schemas.frames import FRAME_SCHEMA, Frame, read_written, typed_frames
 from schemas.records import Records
 
@@ -98,11 +98,12 @@ def decode(records: Records, *, is_bounded: bool = False) -> Decoded:
     """
     lanes = sort_into_lanes(records)
     written = _written(records, lanes)
-    if is_bounded and (end := end_of_room(records, *_weights(lanes, written))) is not None:
+    places = [index for index, _ in lanes.frames]
+    if is_bounded and (end := end_of_room(records, places, written.weights)) is not None:
         fitting = records.cut(0, int(np.searchsorted(records.offsets, end)))
         return replace(decode(fitting), end=end)
     read = read_json(lanes.json_values)
-    frames, refused = _read_frames(records, lanes, [found.columns for found in written])
+    frames, refused = _read_frames(records, lanes, written.columns)
     for index in lanes.tombstones:
         refused.append(Refused(int(records.offsets[index]), 0, TOMBSTONE_REASON, b""))
     for index in lanes.bad_retries:
@@ -136,21 +137,19 @@ class _Frames(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """The columns of a frame as its producer wrote them, or why they are none."""
+    """Frames as their producers wrote them, or why they are none, and what they grow to."""
 
-    columns: pa.Table | BadInputError
-    weight: Weight | None
+    columns: list[pa.Table | BadInputError]
+    weights: list[Weight | None]
 
 
-def _written(records: Records, lanes: Lanes) -> list[_Written]:
+def _written(records: Records, lanes: Lanes) -> _Written:
     """Every frame, of which nothing is converted yet: what grows too large never is."""
-    tables = [read_written(value) for _, value in lanes.frames]
-    weights = [None if isinstance(one, BadInputError) else weight_of(one) for one in tables]
-    refused = past_their_batch(weights, _batches(records, lanes))
-    return [
-        _Written(refused.get(number, table), None if number in refused else weight)
-        for number, (table, weight) in enumerate(zip(tables, weights, strict=True))
-    ]
+    columns = [read_written(value) for _, value in lanes.frames]
+    weights = weights_of(columns)
+    for number, reason in past_their_batch(weights, _batches(records, lanes)).items():
+        columns[number], weights[number] = reason, None
+    return _Written(columns, weights)
 
 
 def _batches(records: Records, lanes: Lanes) -> Sequence[int]:
@@ -160,12 +159,6 @@ def _batches(records: Records, lanes: Lanes) -> Sequence[int]:
     offsets = records.offsets[[index for index, _ in lanes.frames]]
     found: list[int] = np.searchsorted(records.batch_offsets, offsets, "right").tolist()
     return found
-
-
-def _weights(
-    lanes: Lanes, written: Sequence[_Written]
-) -> tuple[Sequence[int], Sequence[Weight | None]]:
-    return [index for index, _ in lanes.frames], [one.weight for one in written]
 
 
 def _read_frames(

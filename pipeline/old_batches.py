@@ -48,7 +48,7 @@ class OldBatch:
 
     def validate_crc(self) -> bool:
         """Whether it has the checksum that it says it has."""
-        return crc32(memoryview(self._raw)[MAGIC_AT:]) == self.crc
+        return bool(crc32(memoryview(self._raw)[MAGIC_AT:]) == self.crc)
 
     def __iter__(self) -> Iterator[Any]:
         """Its records as aiokafka reads them, for consumers of other topics. May raise anything."""

@@ -28,15 +28,29 @@ class Weight(NamedTuple):
     text_bytes: int
 
 
-def weight_of(written: pa.Table) -> Weight:
-    """Of the known columns of a frame as the producer wrote them."""
-    schema = written.schema
-    text_bytes = sum(
-        repeated_text_bytes(name, written.column(name))
+def weights_of(written: Sequence[pa.Table | BadInputError]) -> list[Weight | None]:
+    """Of the known columns of frames as the producers wrote them; None for what is no frame."""
+    found: list[Weight | None] = []
+    # Frames of one producer are alike: what is looked for in their columns is looked for once.
+    schema, repeated = None, ()
+    for one in written:
+        if isinstance(one, BadInputError):
+            found.append(None)
+            continue
+        if schema is None or not one.schema.equals(schema):
+            schema, repeated = one.schema, _repeated_texts(one.schema)
+        text_bytes = sum(repeated_text_bytes(name, one.column(name)) for name in repeated)
+        found.append(Weight(one.num_rows, text_bytes))
+    return found
+
+
+def _repeated_texts(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns of text whose rows may share it."""
+    return tuple(
+        name
         for name, kind in zip(schema.names, schema.types, strict=True)
         if name in _TEXTS and (pa.types.is_dictionary(kind) or pa.types.is_string_view(kind))
     )
-    return Weight(written.num_rows, text_bytes)
 
 
 def past_their_batch(
@@ -46,6 +60,12 @@ def past_their_batch(
 
     Frames without a weight could not be read.
     """
+    known = [weight for weight in weights if weight]
+    if (
+        sum(weight.rows for weight in known) <= MAX_BATCH_ROWS
+        and sum(weight.text_bytes for weight in known) <= MAX_BATCH_TEXT_BYTES
+    ):
+        return {}
     found = {}
     rows = text_bytes = 0
     current = -1

@@ -14,6 +14,7 @@ from faust.types import TP
 
 from pipeline import bulk
 from pipeline.bulk import BulkConsumerThread
+from pipeline.draining import read
 from tests.kit.fetch_results import PLACE, batch_of, result_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ async def test_while_a_fetch_is_read_the_consumers_loop_goes_on(
         assert may_end.wait(20), "the loop stands still"
         return reading(*args, **options)
 
-    reading = bulk.read
+    reading = read
     monkeypatch.setattr(bulk, "read", slowly)
     consumer = Consumer()
     consumer.fetcher._records[PLACE] = result = result_of(batch_of(0, EVENT))
@@ -117,7 +118,7 @@ async def test_what_a_rebalance_overtook_while_it_was_read_is_not_taken(
 ) -> None:
     consumer = Consumer()
     consumer.fetcher._records[PLACE] = result = result_of(batch_of(0, EVENT))
-    reading = bulk.read
+    reading = read
 
     def overtaken(*args: Any, **options: Any) -> Any:
         meanwhile(consumer, result)
@@ -149,3 +150,15 @@ async def test_what_was_read_before_a_corrupt_fetch_is_used_before_that_is_told(
     with pytest.raises(CorruptRecordException):
         await consumer.drained()
     assert consumer.fetcher._records == {}, "it is fetched again"
+
+
+@pytest.mark.parametrize("bound", ["AHEAD_BYTES", "UNPACKED_BYTES_MAX"])
+async def test_no_more_partitions_are_read_ahead_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    consumer = Consumer()
+    for tp in (PLACE, OTHER):
+        consumer.fetcher._records[tp] = result_of(batch_of(0, EVENT), tp=tp)
+    monkeypatch.setattr(bulk, bound, 1)
+    assert list(await consumer.drained()) == [PLACE]
+    assert list(await consumer.drained()) == [OTHER]

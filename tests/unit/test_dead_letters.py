@@ -5,9 +5,9 @@ import json
 import numpy as np
 
 from pipeline.dead_letters import MAX_BYTES, VALUE_BYTES_MAX, dead_letters
-from pipeline.decode import Refused
 from pipeline.fetches import Fetch
 from pipeline.placing import Misplaced
+from pipeline.why_refused import Refused
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Records
 

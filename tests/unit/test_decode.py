@@ -233,9 +233,12 @@ def test_a_retry_of_a_time_that_no_event_may_have_is_a_bad_retry() -> None:
 
 def test_the_model_is_asked_once_about_rows_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(
-        why_refused, "check_event", lambda document: asked.append(document) or check_event(document)
-    )
+
+    def ask(document: object) -> Event:
+        asked.append(document)
+        return check_event(document)
+
+    monkeypatch.setattr(why_refused, "check_event", ask)
     times = pa.array([LOG_MS] * 3000).cast(pa.timestamp("ms", "UTC"))
     frame = frame_bytes(pa.record_batch([pa.array(["likes"] * 3000), times], ["counter", "at"]))
     decoded = decode(fetched((frame, FRAME), (event("a:b"), JSON), (frame, FRAME)))
