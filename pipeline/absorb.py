@@ -14,17 +14,18 @@ import pyarrow.compute as pc
 
 from pipeline.adjustments.placed import placed_adjustments
 from pipeline.dead_letters import DeadLetter, dead_letters
-from pipeline.decode import Control, Refused, decode
+from pipeline.decode import Control, decode
 from pipeline.errors import BadInputError, ShardRefusedError
 from pipeline.ledger import log_times
 from pipeline.refused import WHOLE_RECORD
 from pipeline.rules import RULES_KIND, CountingRules, NewerRulesError, parse_rules
 from pipeline.shard import Fetched, Row
+from pipeline.why_refused import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
     from pipeline.shard import Shard
 
 HEARTBEAT_KIND = "heartbeat"

@@ -22,6 +22,7 @@ UNPACKED_BYTES_MAX = 128 << 20
 """Of one batch: twice the largest frame."""
 
 _GZIP_WINDOW = 31
+_GZIP_GIVEN_BYTES = 4096
 _LZ4_RATIO_MAX = 255
 _ROOM_PER_BYTE = 16
 _XERIAL_HEADER = b"\x82SNAPPY\0"
@@ -40,17 +41,35 @@ _ZSTD_SIZE_BYTES = (0, 2, 4, 8)
 
 def gzip_decode(payload: Any) -> bytes:
     """All members one after the other. Raises BadInputError and zlib.error."""
-    rest, pieces, size = bytes(payload), [], 0
-    while rest:
-        reader = zlib.decompressobj(_GZIP_WINDOW)
-        pieces.append(reader.decompress(rest, UNPACKED_BYTES_MAX + 1 - size))
-        size += len(pieces[-1])
-        if size > UNPACKED_BYTES_MAX:
-            raise _too_much()
-        if not reader.eof:
-            raise BadInputError("a gzip batch that is cut short")
-        rest = reader.unused_data.lstrip(b"\0")
+    data, pieces, room = memoryview(bytes(payload)), [], UNPACKED_BYTES_MAX
+    at = 0
+    while at < len(data):
+        piece, at = _gzip_member(data, at, room)
+        pieces.append(piece)
+        room -= len(piece)
+        while at < len(data) and data[at] == 0:
+            at += 1
     return b"".join(pieces)
+
+
+def _gzip_member(data: memoryview, at: int, room: int) -> tuple[bytes, int]:
+    """What the member at a place unpacks to, and where it ends.
+
+    A reader keeps a copy of all that follows its member, so it is given a little at a time: to hand
+    it the rest would cost the square of the number of members.
+    """
+    reader, pieces = zlib.decompressobj(_GZIP_WINDOW), []
+    while not reader.eof:
+        if at >= len(data):
+            raise BadInputError("a gzip batch that is cut short")
+        given = data[at : at + _GZIP_GIVEN_BYTES]
+        at += len(given)
+        piece = reader.decompress(given, room + 1)
+        room -= len(piece)
+        if room < 0:
+            raise _too_much()
+        pieces.append(piece)
+    return b"".join(pieces), at - len(reader.unused_data)
 
 
 def snappy_decode(payload: Any) -> bytes:

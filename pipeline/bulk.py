@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import faust
-import numpy as np
 from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.errors import (
     ConsumerStoppedError,
-    CorruptRecordException,
     IllegalGenerationError,
     IllegalStateError,
     KafkaError,
@@ -32,12 +31,10 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from pipeline.decode import decode
+from pipeline.draining import is_usable, pending, read, take
 from pipeline.errors import TryAgainError
-from pipeline.found_records import FoundRecords, has_places
+from pipeline.fetch_bounds import UNPACKED_BYTES_MAX
 from pipeline.native.loading import kernels
-from pipeline.record_batches import MadeRecords, keep_bytes_of_fetches, made_of
-from pipeline.shard import BatchMark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -46,8 +43,8 @@ if TYPE_CHECKING:
     from faust.types import AppT, EventT, Message
     from faust.types.transports import ConsumerT
 
-    from pipeline.decode import Decoded
-    from schemas.records import Records
+    from pipeline.draining import Drained
+    from pipeline.fetches import Fetch
 
 SCHEME = "tally-bulk"
 """The scheme of a broker URL that asks for this transport."""
@@ -63,43 +60,6 @@ AHEAD_BYTES = 8 << 20
 """About so much is decoded while as much is counted."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fetch:
-    """What one fetch of one partition brought.
-
-    The records cover the offsets from `start` up to, not including, `next_offset`: offsets in that
-    range without a record hold none (compacted away, aborted, or markers of transactions). So one
-    fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
-    `size_bytes` is what came over the wire for it. `decoded` is what the records hold, where that
-    was read ahead. `is_newest` tells that the broker had no more.
-    """
-
-    start: int
-    next_offset: int
-    records: Records
-    first_batch: BatchMark | None = None
-    last_batch: BatchMark | None = None
-    size_bytes: int = 0
-    is_newest: bool = False
-    decoded: Decoded | None = None
-
-
-def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
-    """What the fetch holds up to an offset of it, and what comes after."""
-    at = int(np.searchsorted(fetch.records.offsets, offset + 1))
-    return (
-        Fetch(fetch.start, offset + 1, fetch.records.cut(0, at)),
-        Fetch(
-            offset + 1,
-            fetch.next_offset,
-            fetch.records.cut(at, len(fetch.records)),
-            last_batch=fetch.last_batch,
-            size_bytes=fetch.size_bytes,
-            is_newest=fetch.is_newest,
-        ),
-    )
-
-
 class FetchSchema(faust.Schema[Any, Any]):
     """Hands fetches on as they are: decoding is the pipeline's, on whole columns."""
 
@@ -110,75 +70,10 @@ class FetchSchema(faust.Schema[Any, Any]):
         return decode
 
 
-def drain(result: FetchResult, tp: TP, *, find: bool = False) -> Fetch | None:
-    """Everything `result` still holds, or None if it is not to be used (paused, revoked, moved on).
-
-    With `find`, which needs the kernels, records are places in the fetch instead of objects. What a
-    transaction wrote that was aborted is left out, if the consumer reads what is committed. Raises
-    CorruptRecordException when a batch is not what its CRC says; the consumer then fetches again. A
-    batch whose CRC fits and that cannot be read is one record (pipeline/record_batches.py).
-    """
-    if not result.check_assignment(tp) or not result.has_more():
-        return None
-    pending = result._partition_records
-    start = next_offset = pending.next_fetch_offset
-    batches = pending._records
-    read = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
-    taken: list[Any] = []
-    first_batch: BatchMark | None = None
-    last_batch: BatchMark | None = None
-    while batches.has_next():
-        batch = batches.next_batch()
-        if pending._check_crcs and not read.is_whole(batch):
-            raise CorruptRecordException(f"Invalid CRC - {tp}")
-        if _is_aborted(batch, pending) or batch.is_control_batch:
-            read.skip(batch)
-        else:
-            read.take(batch)
-            taken.append(batch)
-        next_offset = batch.next_offset
-        last_batch = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
-        first_batch = first_batch or last_batch
-    records = read.records(tp.partition)
-    if records is None:
-        # A batch cannot be read: then each is looked at by itself.
-        records = made_of(taken, batches).records(tp.partition)
-    if len(records) and records.offsets[0] < start:
-        # A fetch begins with the whole batch that holds the offset asked for.
-        records = records.cut(int(np.searchsorted(records.offsets, start)), len(records))
-    pending.next_fetch_offset = next_offset
-    result._update_position()
-    result._partition_records = None
-    return Fetch(
-        start,
-        next_offset,
-        records,
-        first_batch,
-        last_batch,
-        batches.size_in_bytes(),
-        _is_newest(result, tp, next_offset),
-    )
-
-
-def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:
-    """Whether the broker had nothing after that when it answered last.
-
-    Of open transactions nothing can be had, so the last stable offset is the end, where told.
-    """
-    state = result._assignment.state_value(tp)
-    is_told = state.lso is not None and state.lso >= 0
-    end: int | None = state.lso if is_told else state.highwater
-    return end is not None and next_offset >= end
-
-
-def _is_aborted(batch: Any, pending: Any) -> bool:
-    """Whether its transaction was aborted. Batches are asked about in log order, markers too."""
-    if batch.producer_id is None:
-        return False
-    pending._consume_aborted_up_to(batch.base_offset)
-    if batch.is_control_batch and pending._contains_abort_marker(batch):
-        pending._aborted_producers.discard(batch.producer_id)
-    return batch.is_transactional and batch.producer_id in pending._aborted_producers
+def _let_go(fetcher: Any, tp: TP) -> None:
+    """Nothing is left of what came for a partition: more of it may be fetched."""
+    del fetcher._records[tp]
+    fetcher._notify(fetcher._wait_consume_future)
 
 
 class BulkConsumerThread(driver.AIOKafkaConsumerThread):
@@ -187,6 +82,14 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
     Whether a transaction was aborted is in the log, but after its records: so nothing is fetched
     past the first transaction that is still open.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reading = ThreadPoolExecutor(1, "tally-reading")
+
+    async def on_thread_stop(self) -> None:
+        await super().on_thread_stop()
+        self._reading.shutdown(wait=False, cancel_futures=True)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -208,7 +111,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
         with fetcher._subscriptions.fetch_context():
-            drained = self._drain_all(fetcher, active_partitions)
+            drained = await self._drain_all(fetcher, active_partitions)
             if not drained:
                 waiter = fetcher._create_fetch_waiter()
                 await asyncio.wait([waiter], timeout=timeout)
@@ -216,43 +119,75 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
                     waiter.cancel()
                     return {}
                 waiter.result()
-                drained = self._drain_all(fetcher, active_partitions)
+                drained = await self._drain_all(fetcher, active_partitions)
             return drained
 
-    def _drain_all(self, fetcher: Any, active_partitions: set[TP]) -> dict[TP, Fetch]:
-        if fetcher._subscriptions.reassignment_in_progress:
-            return {}
-        drained: dict[TP, Fetch] = {}
-        drained_bytes = 0
-        # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
-        # would be lost while its partition's position has moved on, so none is taken until then.
-        recovering = self.app.rebalancing
-        changelogs = self.app.tables.changelog_topics
-        for tp in list(fetcher._records):
-            if recovering and tp.topic not in changelogs:
-                continue
+    async def _drain_all(self, fetcher: Any, active_partitions: set[TP]) -> dict[TP, Fetch]:
+        """What has come in, as much as is decoded ahead. Raises the errors of single fetches."""
+        waiting = [tp for tp in list(fetcher._records) if self._may_take(fetcher, tp)]
+        drained: dict[TP, tuple[FetchResult, Drained]] = {}
+        wire_bytes = unpacked_bytes = 0
+        for tp in waiting:
             if tp not in active_partitions:
                 if not fetcher._subscriptions.is_assigned(tp):
-                    del fetcher._records[tp]
+                    fetcher._records.pop(tp, None)
                 continue
-            result = fetcher._records[tp]
-            if type(result) is not FetchResult and drained:
-                break  # an error is raised by the next call, after what was drained is used
-            del fetcher._records[tp]
-            fetcher._notify(fetcher._wait_consume_future)
-            if type(result) is not FetchResult:
-                result.check_raise()
-            is_counted = tp.topic not in changelogs
-            if (fetch := drain(result, tp, find=is_counted and kernels.are_loaded)) is not None:
-                if fetch.size_bytes >= FETCH_BYTES_MIN:
-                    kernels.load_soon()
-                # Here, in the consumer's thread, it goes on while another fetch is counted.
-                decoded = decode(fetch.records).encoded() if is_counted else None
-                drained[tp] = replace(fetch, decoded=decoded)
-                drained_bytes += fetch.size_bytes
-            if drained_bytes >= AHEAD_BYTES:
+            result = fetcher._records.get(tp)
+            if result is None:
+                continue  # it was dropped while another was read
+            try:
+                if type(result) is not FetchResult:
+                    result.check_raise()
+                if not is_usable(result, tp):
+                    _let_go(fetcher, tp)
+                    continue
+                found = await self._read(result, tp)
+            except Exception:
+                if drained:
+                    break  # an error is raised by the next call, after what was drained is used
+                if fetcher._records.get(tp) is result:
+                    _let_go(fetcher, tp)
+                raise
+            drained[tp] = result, found
+            wire_bytes += found.fetch.size_bytes
+            unpacked_bytes += found.unpacked_bytes
+            if wire_bytes >= AHEAD_BYTES or unpacked_bytes >= UNPACKED_BYTES_MAX:
                 break
-        return drained
+        return self._take_all(fetcher, drained)
+
+    async def _read(self, result: FetchResult, tp: TP) -> Drained:
+        """In a thread of its own: here heartbeats go on, and elsewhere another fetch is counted."""
+        is_counted = tp.topic not in self.app.tables.changelog_topics
+        find = is_counted and kernels.are_loaded
+        reading = partial(read, pending(result, tp), find=find, is_counted=is_counted)
+        found = await asyncio.get_running_loop().run_in_executor(self._reading, reading)
+        if found.fetch.size_bytes >= FETCH_BYTES_MIN:
+            kernels.load_soon()
+        return found
+
+    def _take_all(
+        self, fetcher: Any, drained: Mapping[TP, tuple[FetchResult, Drained]]
+    ) -> dict[TP, Fetch]:
+        """Those whose partitions are still to be read from there, with their positions moved.
+
+        While they were read, anything may have happened to the assignment. From here to their
+        delivery nothing is waited for, so that all of it is decided in one moment.
+        """
+        taken: dict[TP, Fetch] = {}
+        for tp, (result, found) in drained.items():
+            if fetcher._records.get(tp) is not result or not self._may_take(fetcher, tp):
+                continue
+            if is_usable(result, tp):
+                taken[tp] = take(result, found, tp)
+            _let_go(fetcher, tp)
+        return taken
+
+    def _may_take(self, fetcher: Any, tp: TP) -> bool:
+        if fetcher._subscriptions.reassignment_in_progress or not self.consumer.flow_active:
+            return False
+        # When recovery ends, Faust empties the agents' queues. A fetch that came a moment too early
+        # would be lost while its partition's position has moved on, so none is taken until then.
+        return not self.app.rebalancing or tp.topic in self.app.tables.changelog_topics
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """As Faust's; an assignment that is gone is one error, which Faust's recovery knows."""
@@ -355,5 +290,4 @@ class BulkTransport(driver.Transport):
     Consumer: ClassVar[type[ConsumerT]] = BulkConsumer
 
 
-keep_bytes_of_fetches()
 TRANSPORTS.aliases[SCHEME] = f"{__name__}:BulkTransport"

@@ -177,11 +177,14 @@ def _duplicates(
 def _misplaced(
     columns: pa.Table, lateness_ms: Int64Column | int, out: BoolColumn, late: BoolColumn
 ) -> Iterator[Misplaced]:
-    allowed_ms = np.broadcast_to(lateness_ms, len(out))
-    for index in np.flatnonzero(out).tolist():
-        reason = late_reason(int(allowed_ms[index])) if late[index] else EARLY_REASON
-        offset, row = columns["offset"][index].as_py(), columns["row"][index].as_py()
-        yield Misplaced(offset, row, reason)
+    # There are few reasons, and there may be many rows: each reason is made once.
+    allowed_ms, which = np.unique(np.broadcast_to(lateness_ms, len(out))[out], return_inverse=True)
+    reasons = [late_reason(int(one)) for one in allowed_ms]
+    offsets, rows = (columns[name].to_numpy()[out].tolist() for name in ("offset", "row"))
+    for offset, row, is_late, of in zip(
+        offsets, rows, late[out].tolist(), which.tolist(), strict=True
+    ):
+        yield Misplaced(offset, row, reasons[of] if is_late else EARLY_REASON)
 
 
 def _rows(

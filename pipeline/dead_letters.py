@@ -16,10 +16,10 @@ from schemas.frames import FRAME_CONTENT_TYPE, read_frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pipeline.bulk import Fetch
-    from pipeline.decode import Refused
+    from pipeline.fetches import Fetch
     from pipeline.lanes import Retry
     from pipeline.placing import Misplaced
+    from pipeline.why_refused import Refused
 
 TOPIC = "tally.dead-letters"
 
@@ -81,8 +81,9 @@ def dead_letters(
     """What the decoder and the shard refused of a fetch; `retries` as in Decoded."""
     records = fetch.records
 
-    def letter(offset: int, row: int, reason: str, value: bytes, *, frame: bool) -> DeadLetter:
-        at = int(np.searchsorted(records.offsets, offset))
+    def letter(
+        at: int, offset: int, row: int, reason: str, value: bytes, *, frame: bool = False
+    ) -> DeadLetter:
         retry = retries.get(offset)
         return DeadLetter(
             records.partition,
@@ -95,16 +96,20 @@ def dead_letters(
             frame,
         )
 
-    for bad in refused:
-        yield letter(bad.offset, bad.row, bad.reason, bad.value, frame=bad.is_frame)
-    for offset, strays in groupby(misplaced, key=attrgetter("offset")):
-        at = int(np.searchsorted(records.offsets, offset))
+    bad_ones = list(refused)
+    places = np.searchsorted(records.offsets, [bad.offset for bad in bad_ones]).tolist()
+    for at, bad in zip(places, bad_ones, strict=True):
+        yield letter(at, bad.offset, bad.row, bad.reason, bad.value, frame=bad.is_frame)
+    for offset, grouped in groupby(misplaced, key=attrgetter("offset")):
+        at, strays = int(np.searchsorted(records.offsets, offset)), list(grouped)
         value = records.values[at] or b""
-        frame = read_frame(value) if is_frame(records.headers[at]) else None
-        for stray in strays:
-            # Of a frame with many strays each letter would otherwise hold all the others, too.
-            written = value if frame is None else _as_json(frame.document(stray.row))
-            yield letter(offset, stray.row, stray.reason, written, frame=False)
+        if not is_frame(records.headers[at]):
+            yield from (letter(at, *stray, value) for stray in strays)
+            continue
+        # Of a frame with many strays each letter would otherwise hold all the others, too.
+        documents = read_frame(value).documents([stray.row for stray in strays])
+        for stray, document in zip(strays, documents, strict=True):
+            yield letter(at, *stray, _as_json(document))
 
 
 def _as_json(document: dict[str, object]) -> bytes:

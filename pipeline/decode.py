@@ -4,8 +4,6 @@ Bad input never raises: it comes back as refused, with its place and a reason, a
 Whether an event is too late or in the future is not decided here, since that needs log time.
 """
 
-import json
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,12 +15,13 @@ import pyarrow.compute as pc
 
 from pipeline.decode_json import read_json
 from pipeline.errors import BadInputError
+from pipeline.fetch_bounds import end_of_room
 from pipeline.lanes import RETRY_HEADER, Lanes, Retry, sort_into_lanes
+from pipeline.why_refused import Refused, why_refused
 from schemas.checks import bad_rows, bad_times
-from schemas.events import check_event, read_event
-from schemas.frames import FRAME_SCHEMA, Frame, read_frames
+from schemas.frame_weights import Weight, past_their_batch, weights_of
+from schemas.frames import FRAME_SCHEMA, Frame, read_written, typed_frames
 from schemas.records import Records
-from schemas.times import AT_MAX_MS, AT_MIN_MS
 
 COLUMNS = pa.schema(
     [
@@ -35,27 +34,12 @@ COLUMNS = pa.schema(
 """Of `Decoded.columns`. Only `member` and `id` hold nulls."""
 
 RETRY_REASON = f"{RETRY_HEADER}: expected offset/row/timestamp_ms of the record that is retried"
-UNREADABLE_REASON = "batch: its records cannot be read; it is damaged, or too large when unpacked"
+UNREADABLE_REASON = (
+    "batch: its records cannot be read; it is damaged, of an old format, or too large when unpacked"
+)
 TOMBSTONE_REASON = "no value; a tombstone is no event"
-NO_TIME_REASON = "at: missing, and the log gives no time"
 # Below it, on average, joining chunks costs less than the fixed cost of each later step per chunk.
 _ROWS_PER_CHUNK = 2048
-DISAGREEMENT_REASON = "refused by the fast decoder alone; please report this event"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A dead letter to be: a record, or one row of a frame, that is no event.
-
-    `value` is the record's bytes; for a row of a frame it is that row as JSON. `is_frame` if it is
-    a frame that cannot be read.
-    """
-
-    offset: int
-    row: int
-    reason: str
-    value: bytes
-    is_frame: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +57,58 @@ class Control:
 class Decoded:
     """What one fetch holds: each of the three in log order.
 
-    `retries` are the records that retry a dead letter, by their offset.
+    `retries` are the records that retry a dead letter, by their offset. `end` is the offset where
+    it was too much for one piece; None if everything was read.
     """
 
     columns: pa.Table
     refused: list[Refused]
     control: list[Control]
     retries: dict[int, Retry]
+    end: int | None = None
+
+    def part(self, start: int, end: int) -> "Decoded":
+        """What the offsets from `start` up to, not including, `end` hold."""
+        offsets = self.columns["offset"].to_numpy()
+        first, after = np.searchsorted(offsets, [start, end]).tolist()
+        within = range(start, end)
+        return Decoded(
+            self.columns.slice(first, after - first),
+            [one for one in self.refused if one.offset in within],
+            [one for one in self.control if one.offset in within],
+            {offset: retry for offset, retry in self.retries.items() if offset in within},
+        )
 
     def encoded(self) -> "Decoded":
         """The same with counters and regions as dictionaries: each text is then looked at once."""
         columns = self.columns
         for name in ("counter", "region"):
             place = columns.column_names.index(name)
-            found = columns.column(name).combine_chunks().dictionary_encode()
+            # Before they are one: all texts together may be too long for an array.
+            found = columns.column(name).dictionary_encode().combine_chunks()
             columns = columns.set_column(place, name, found)
         return replace(self, columns=columns)
 
 
-def decode(records: Records) -> Decoded:
-    """Every record's increments, or why there are none. Never blocks; no input makes it raise."""
+def decode(records: Records, *, is_bounded: bool = False) -> Decoded:
+    """Every record's increments, or why there are none. Never blocks; no input makes it raise.
+
+    Records of a batch come together: whether a frame is too much for its batch takes all of them.
+    If `is_bounded`, it may end before a batch that would be too much for one piece.
+    """
     lanes = sort_into_lanes(records)
+    written = _written(records, lanes)
+    places = [index for index, _ in lanes.frames]
+    if is_bounded and (end := end_of_room(records, places, written.weights)) is not None:
+        fitting = records.cut(0, int(np.searchsorted(records.offsets, end)))
+        return replace(decode(fitting), end=end)
     read = read_json(lanes.json_values)
-    frames, refused = _read_frames(records, lanes)
+    frames, refused = _read_frames(records, lanes, written.columns)
     for index in lanes.tombstones:
         refused.append(Refused(int(records.offsets[index]), 0, TOMBSTONE_REASON, b""))
     for index in lanes.bad_retries:
         value = records.values[index] or b""
         refused.append(Refused(int(records.offsets[index]), 0, RETRY_REASON, value))
-
     for index in lanes.unreadable:
         value = records.values[index] or b""
         refused.append(Refused(int(records.offsets[index]), 0, UNREADABLE_REASON, value))
@@ -110,8 +117,8 @@ def decode(records: Records) -> Decoded:
     is_checked = read.are_checked and not frames.frames
     bad = bad_times(columns) if is_checked else bad_rows(columns)
     if bad.any():
-        asker = _Asker(columns, lanes.json_values, read.reasons, frames.frames)
-        refused += [asker.refused(int(place)) for place in np.flatnonzero(bad)]
+        of_frames = [frame for _, frame in frames.frames]
+        refused += why_refused(columns, bad, lanes.json_values, read.reasons, of_frames)
         columns = columns.filter(pa.array(~bad))
     if len(lanes.json_values) and frames.frames:
         columns = columns.take(
@@ -129,10 +136,37 @@ class _Frames(NamedTuple):
     columns: pa.Table
 
 
-def _read_frames(records: Records, lanes: Lanes) -> tuple[_Frames, list[Refused]]:
+class _Written(NamedTuple):
+    """Frames as their producers wrote them, or why they are none, and what they grow to."""
+
+    columns: list[pa.Table | BadInputError]
+    weights: list[Weight | None]
+
+
+def _written(records: Records, lanes: Lanes) -> _Written:
+    """Every frame, of which nothing is converted yet: what grows too large never is."""
+    columns = [read_written(value) for _, value in lanes.frames]
+    weights = weights_of(columns)
+    for number, reason in past_their_batch(weights, _batches(records, lanes)).items():
+        columns[number], weights[number] = reason, None
+    return _Written(columns, weights)
+
+
+def _batches(records: Records, lanes: Lanes) -> Sequence[int]:
+    """The number of each frame's batch; where that is not known, each is in one of its own."""
+    if records.batch_offsets is None:
+        return range(len(lanes.frames))
+    offsets = records.offsets[[index for index, _ in lanes.frames]]
+    found: list[int] = np.searchsorted(records.batch_offsets, offsets, "right").tolist()
+    return found
+
+
+def _read_frames(
+    records: Records, lanes: Lanes, written: Sequence[pa.Table | BadInputError]
+) -> tuple[_Frames, list[Refused]]:
     if not lanes.frames:
         return _Frames([], FRAME_SCHEMA.empty_table()), []
-    found, columns = read_frames([value for _, value in lanes.frames])
+    found, columns = typed_frames(written)
     frames, refused = [], []
     for (index, value), one in zip(lanes.frames, found, strict=True):
         if isinstance(one, Frame):
@@ -170,46 +204,6 @@ def _times(records: Records, lanes: Lanes) -> npt.NDArray[np.int64]:
     for index, retry in lanes.retries.items():
         times_ms[index] = retry.timestamp_ms
     return times_ms
-
-
-class _Asker:
-    """Asks the model why a row is bad. Only bad rows come here, so it may take its time."""
-
-    def __init__(
-        self,
-        columns: pa.Table,
-        json_values: Sequence[bytes],
-        json_reasons: dict[int, str],
-        frames: list[tuple[int, Frame]],
-    ) -> None:
-        self._offsets = columns.column("offset")
-        self._rows = columns.column("row")
-        self._log_ms = columns.column("log_ms")
-        self._json_values = json_values
-        self._json_reasons = json_reasons
-        self._frames = frames
-        ends = np.cumsum([len(json_values), *(frame.columns.num_rows for _, frame in frames)])
-        self._frame_starts: list[int] = ends[:-1].tolist()
-
-    def refused(self, place: int) -> Refused:
-        row: int = self._rows[place].as_py()
-        if place < len(self._json_values):
-            value = self._json_values[place]
-            reason = self._json_reasons.get(place) or self._why(place, value)
-        else:
-            number = bisect_right(self._frame_starts, place) - 1
-            document = self._frames[number][1].document(row)
-            value = json.dumps(document, ensure_ascii=False).encode()
-            reason = self._why(place, document)
-        return Refused(self._offsets[place].as_py(), row, reason, value)
-
-    def _why(self, place: int, written: bytes | dict[str, object]) -> str:
-        try:
-            event = read_event(written) if isinstance(written, bytes) else check_event(written)
-        except BadInputError as error:
-            return str(error)
-        no_time = not AT_MIN_MS <= self._log_ms[place].as_py() <= AT_MAX_MS
-        return NO_TIME_REASON if event.at is None and no_time else DISAGREEMENT_REASON
 
 
 def _controls(records: Records, lanes: Lanes) -> list[Control]:

@@ -22,7 +22,7 @@ from pipeline.lanes import sort_into_lanes
 from pipeline.rules import RULES_KIND, CountingRules, parse_rules
 
 if TYPE_CHECKING:
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
 
 OFFSETS_MAX = 100_000
 BYTES_MAX = 64 * 1024 * 1024

@@ -15,7 +15,8 @@ import numpy as np
 from aiokafka.record.util import decode_varint
 from crc32c import crc32c
 
-from pipeline.bounded_codecs import DECODERS
+from pipeline.bounded_codecs import DECODERS, UNPACKED_BYTES_MAX
+from pipeline.fetch_bounds import FetchSize
 from schemas.blobs import Blobs
 from schemas.records import Headers, Records
 
@@ -25,13 +26,25 @@ if TYPE_CHECKING:
 BATCH_START = struct.Struct(">qi")
 """Of every batch: its first offset, and how many bytes follow these two numbers."""
 
-_HEADER_BYTES = 61
-_MAGIC_AT, _ATTRIBUTES_AT = 16, 21
+RECORDS_MAX = 2**20
+"""Of one batch; no client writes as many. One with more counts as one that cannot be read: a few
+bytes may unpack to millions of records, each of which costs more than its bytes."""
+
+MAGIC_AT = 16
+MAGIC = 2
+"""Of the format in which records can be found; lower numbers are older formats."""
+
+HEADER_BYTES = 61
+_ATTRIBUTES_AT = 21
+_COUNT_AT = 57
+_COUNT = struct.Struct(">i")
+_RECORD_BYTES_MIN = 7
+"""Its length, attributes, time, offset, and that it has no key, value or headers."""
+
 _RECORDS = struct.Struct(">hiqqqhii")
 """From the attributes on: those, the last offset, the first and greatest time, the producer's id,
 epoch and sequence, and how many records there are."""
 
-_MAGIC = 2
 _CODECS = 7
 _LOG_APPEND_TIME = 8
 
@@ -88,14 +101,23 @@ def has_places(raw: bytes) -> bool:
     A broker may cut a fetch off within its last batch, which is then nobody's to read.
     """
     at = 0
-    while at + _MAGIC_AT < len(raw):
-        if raw[at + _MAGIC_AT] != _MAGIC:
+    while at + MAGIC_AT < len(raw):
+        after = after_batch(raw, at)
+        # The checksum does not cover the length, so a damaged one may be anything.
+        if raw[at + MAGIC_AT] != MAGIC or after < at + HEADER_BYTES:
             return False
-        at = _after_batch(raw, at)
+        at = after
     return True
 
 
-def _after_batch(raw: bytes, at: int) -> int:
+def claimed_records(raw: bytes, at: int) -> int:
+    """How many records the batch at a place says that it has."""
+    count: int = _COUNT.unpack_from(raw, at + _COUNT_AT)[0]
+    return count
+
+
+def after_batch(raw: bytes, at: int) -> int:
+    """Where the batch at a place ends, by what it says itself: that may be anywhere."""
     _, size = BATCH_START.unpack_from(raw, at)
     return at + BATCH_START.size + int(size)
 
@@ -108,29 +130,34 @@ class FoundRecords:
         self._at = 0
         self._batches: list[_Batch] = []
         self._are_readable = True
+        self.size = FetchSize()
 
     def is_whole(self, batch: Any) -> bool:
         """Whether the next batch has the checksum that it says it has."""
-        end = _after_batch(self._raw, self._at)
+        end = after_batch(self._raw, self._at)
         return bool(crc32c(memoryview(self._raw)[self._at + _ATTRIBUTES_AT : end]) == batch.crc)
 
     def skip(self, _batch: Any) -> None:
         """Pass the next batch over."""
-        self._at = _after_batch(self._raw, self._at)
+        self._at = after_batch(self._raw, self._at)
 
     def take(self, _batch: Any) -> None:
         """Take the next batch. Never raises: `records` tells if it cannot be read."""
-        start, self._at = self._at, _after_batch(self._raw, self._at)
+        start, self._at = self._at, after_batch(self._raw, self._at)
         base_offset, _ = BATCH_START.unpack_from(self._raw, start)
         attributes, last_delta, first_ms, greatest_ms, *_, count = _RECORDS.unpack_from(
             self._raw, start + _ATTRIBUTES_AT
         )
-        data: memoryview | bytes = memoryview(self._raw)[start + _HEADER_BYTES : self._at]
+        data: memoryview | bytes = memoryview(self._raw)[start + HEADER_BYTES : self._at]
+        size = len(data)
         if codec := attributes & _CODECS:
             unpacked = _decompressed(data, codec)
             self._are_readable &= unpacked is not None
             data = unpacked or b""
-        if not 0 < count <= len(data):
+            # To find that it cannot be unpacked may have cost as much as the most that may be.
+            size = UNPACKED_BYTES_MAX if unpacked is None else len(unpacked)
+        self.size.add(max(count, 0), size)
+        if not 0 < count <= min(len(data) // _RECORD_BYTES_MIN, RECORDS_MAX):
             # Compaction may leave a batch of which no record is left.
             self._are_readable &= count == 0 and len(data) == 0
             return
@@ -138,7 +165,7 @@ class FoundRecords:
         since_ms = greatest_ms if is_log_time else first_ms
         self._batches.append(
             _Batch(
-                data, start + _HEADER_BYTES, count, base_offset, last_delta, since_ms, is_log_time
+                data, start + HEADER_BYTES, count, base_offset, last_delta, since_ms, is_log_time
             )
         )
 
@@ -178,6 +205,7 @@ class FoundRecords:
             Blobs(data, blobs[2], blobs[3]),
             FoundHeaders(data, headers_at),
             is_marked,
+            np.array([batch.base_offset for batch in self._batches], np.int64),
         )
 
     def _joined(self) -> tuple[NDArray[np.uint8], list[int]]:

@@ -12,6 +12,7 @@ from pipeline.refused import WHOLE_RECORD
 from schemas.blobs import Blobs
 from schemas.frames import FRAME_CONTENT_TYPE
 from schemas.records import Headers, Records
+from schemas.times import AT_MAX_MS
 
 KIND_HEADER = "tally-kind"
 RETRY_HEADER = "tally-retry"
@@ -88,13 +89,12 @@ def _sort(records: Records, index: int, found: tuple[str, str | None], lanes: La
         return False
     last = dict(records.headers[index]) if kind is None else {}
     if RETRY_HEADER in last:
-        # A header without a value says that this is a retry, but not of what.
-        if (match := _RETRY.fullmatch(last[RETRY_HEADER] or b"")) is None:
+        retry = _retry(last[RETRY_HEADER])
+        if retry is None:
             lanes.bad_retries.append(index)
             return False
-        offset, row, timestamp_ms = map(int, match.groups())
-        whole = lane == _FRAME and row == 0
-        lanes.retries[index] = Retry(offset, WHOLE_RECORD if whole else row, timestamp_ms)
+        is_whole = lane == _FRAME and retry.row == 0
+        lanes.retries[index] = retry._replace(row=WHOLE_RECORD) if is_whole else retry
     if kind is not None:
         lanes.control.append((index, kind))
     elif value is None:
@@ -104,6 +104,18 @@ def _sort(records: Records, index: int, found: tuple[str, str | None], lanes: La
     else:
         return True
     return False
+
+
+def _retry(written: bytes | None) -> Retry | None:
+    """What the header says; None if it does not say a place and a time that an event may have.
+
+    Without a value it says that this is a retry, but not of what.
+    """
+    match = _RETRY.fullmatch(written or b"")
+    if match is None:
+        return None
+    retry = Retry(*map(int, match.groups()))
+    return retry if retry.timestamp_ms <= AT_MAX_MS else None
 
 
 def _nulls(values: Sequence[bytes | None]) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ShardRefusedError, TryAgainError
 
 if TYPE_CHECKING:
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
     from pipeline.partition_reader import PartitionReader
     from pipeline.recovery import RecoveredShard
     from pipeline.shard import Shard

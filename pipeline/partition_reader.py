@@ -13,12 +13,12 @@ from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from pipeline.bulk import drain
+from pipeline.draining import drain
 from pipeline.errors import TryAgainError
 from pipeline.kafka_clients import aiokafka
 
 if TYPE_CHECKING:
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
     from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 20.0

@@ -19,13 +19,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import _DefaultRecordBatchPy
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 
 from pipeline.bounded_codecs import bound_decompression
 from pipeline.errors import BadInputError
-from pipeline.found_records import BATCH_START
+from pipeline.fetch_bounds import FetchSize
+from pipeline.found_records import (
+    BATCH_START,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    RECORDS_MAX,
+    after_batch,
+    claimed_records,
+)
 from pipeline.lanes import UNREADABLE_HEADER
+from pipeline.old_batches import OLD_BYTES_MIN, OldBatch, old_batch
 from schemas.records import Records
 
 if TYPE_CHECKING:
@@ -55,6 +64,8 @@ class MadeRecords:
         self._fetched = fetched
         self._records: list[Any] = []
         self._offsets: list[Int64Column] = [np.zeros(0, np.int64)]
+        self._batch_offsets: list[int] = []
+        self.size = FetchSize()
 
     def is_whole(self, batch: Any) -> bool:
         """Whether a batch has the checksum that it says it has."""
@@ -68,6 +79,9 @@ class MadeRecords:
         records, offsets = placed_records(batch, self._fetched)
         self._records.extend(records)
         self._offsets.append(offsets)
+        self._batch_offsets.append(batch.base_offset)
+        blobs = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+        self.size.add(len(records), blobs)
 
     def records(self, partition: int) -> Records:
         """All that were taken, as columns."""
@@ -78,33 +92,59 @@ class MadeRecords:
             [record.key for record in self._records],
             [record.value for record in self._records],
             [tuple(record.headers) for record in self._records],
+            batch_offsets=np.array(self._batch_offsets, np.int64),
         )
 
 
 class KeptRecords:
-    """aiokafka's records of one fetch, and the bytes they were made of."""
+    """The batches of one fetch, as aiokafka reads each of them, and the bytes they are in.
 
-    __slots__ = ("_next", "has_next", "raw", "size_in_bytes")
+    It stands in for aiokafka's own, whose compiled one takes all batches of a fetch to be of the
+    first one's format. `end` is where the last batch ends that was asked for.
+    """
+
+    __slots__ = ("_starts", "end", "raw")
 
     def __init__(self, raw: bytes) -> None:
-        records = MemoryRecords(raw)
         self.raw = raw
-        self.has_next = records.has_next
-        self._next = records.next_batch
-        self.size_in_bytes = records.size_in_bytes
+        self.end = 0
+        self._starts: dict[int, int] = {}
+
+    def size_in_bytes(self) -> int:
+        """Of all of it, with what a broker cut off."""
+        return len(self.raw)
+
+    def has_next(self) -> bool:
+        """Whether there is another batch: one that the broker cut off is none."""
+        rest = len(self.raw) - self.end
+        return rest >= BATCH_START.size and after_batch(self.raw, self.end) <= len(self.raw)
 
     def next_batch(self) -> Any:
         """The next batch. Raises CorruptRecordException when there is none in these bytes.
 
-        aiokafka looks into batches of old formats before their checksums are; what it stumbles
-        over there is told as what it is, so that the consumer fetches again.
+        No checksum covers the length, so it may be anything.
         """
-        try:
-            return self._next()
-        except CorruptRecordException:
-            raise
-        except Exception as error:
-            raise CorruptRecordException(f"a batch cannot be read: {error}") from error
+        start = self.end
+        end = after_batch(self.raw, start)
+        is_old = end >= start + OLD_BYTES_MIN and self.raw[start + MAGIC_AT] < MAGIC
+        if is_old:
+            batch: Any = old_batch(self.raw[start:end])
+        elif end < start + HEADER_BYTES:
+            raise CorruptRecordException(f"a batch of {end - start} bytes has no header")
+        else:
+            batch = DefaultRecordBatch(memoryview(self.raw)[start:end])
+        self.end = end
+        self._starts.setdefault(batch.base_offset, start)
+        return batch
+
+    def start_of(self, batch: Any) -> int:
+        """Where a batch that was asked for starts in the bytes."""
+        return self._starts[batch.base_offset]
+
+    def bytes_of(self, batch: Any) -> bytes:
+        """All bytes of a batch that was asked for."""
+        start = self.start_of(batch)
+        return self.raw[start : after_batch(self.raw, start)]
 
 
 def made_of(batches: Iterable[Any], fetched: KeptRecords) -> MadeRecords:
@@ -122,6 +162,8 @@ def keep_bytes_of_fetches() -> None:
 
 def records_of(batch: Any, fetched: KeptRecords) -> list[Any]:
     """The records of a batch of `fetched` whose checksum holds. Never raises."""
+    if isinstance(batch, OldBatch) or _has_too_many(batch, fetched):
+        return [unreadable(batch, fetched)]
     try:
         return list(batch)
     except UnicodeDecodeError:
@@ -133,6 +175,10 @@ def records_of(batch: Any, fetched: KeptRecords) -> list[Any]:
     except Exception:  # noqa: S110 - codecs raise errors of many kinds, which all mean the same
         pass
     return [unreadable(batch, fetched)]
+
+
+def _has_too_many(batch: Any, fetched: KeptRecords) -> bool:
+    return claimed_records(fetched.raw, fetched.start_of(batch)) > RECORDS_MAX
 
 
 def placed_records(batch: Any, fetched: KeptRecords) -> tuple[list[Any], Int64Column]:
@@ -153,26 +199,16 @@ def placed_records(batch: Any, fetched: KeptRecords) -> tuple[list[Any], Int64Co
 
 def unreadable(batch: Any, fetched: KeptRecords) -> PlainRecord:
     """What stands for a batch that cannot be read: a record in its first place."""
-    raw = _batch_at(fetched.raw, batch.base_offset)
+    raw = fetched.bytes_of(batch)
     headers: list[tuple[str, bytes | None]] = [(UNREADABLE_HEADER, b"")]
     return PlainRecord(batch.base_offset, batch.max_timestamp, None, raw, headers)
 
 
 def _with_odd_names(batch: Any, fetched: KeptRecords) -> list[PlainRecord]:
     try:
-        return _read(_batch_at(fetched.raw, batch.base_offset))
+        return _read(fetched.bytes_of(batch))
     except Exception:  # as in `records_of`
         return [unreadable(batch, fetched)]
-
-
-def _batch_at(raw: bytes, base_offset: int) -> bytes:
-    at = 0
-    while True:
-        found, size = BATCH_START.unpack_from(raw, at)
-        end = at + BATCH_START.size + size
-        if found == base_offset:
-            return raw[at:end]
-        at = end
 
 
 def _read(raw: bytes) -> list[PlainRecord]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from faust.types import TP, EventT
 
-    from pipeline.bulk import Fetch
+    from pipeline.fetches import Fetch
 
 SCHEME = "tally-cells"
 """The scheme of a store URL that asks for this store."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.absorb import absorb
 from pipeline.builds.following import handovers_in
-from pipeline.bulk import cut_after
+from pipeline.fetches import cut_after
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.reason_kinds import kind_of
@@ -15,8 +15,8 @@ from pipeline.reason_kinds import kind_of
 if TYPE_CHECKING:
     from pipeline.absorb import Absorbed
     from pipeline.builds.following import Following
-    from pipeline.bulk import Fetch
     from pipeline.checkpoint import Checkpointer
+    from pipeline.fetches import Fetch
     from pipeline.metrics.meter import Meter
     from pipeline.takeover import LogCheck
     from pipeline.writes.room import Room

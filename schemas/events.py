@@ -7,7 +7,8 @@ Decided here, for every reader of events:
 - `null` is the same as leaving the field out. Of a key that occurs twice, the last one counts.
 - Limits are in bytes of UTF-8. NUL characters and halves of surrogate pairs are refused.
 - An empty `member` or `id` is refused, since it is nearly always a bug in the producer that would
-  count all its users as one; an empty `region` means unknown. A counter's key may be empty.
+  count all its users as one; an empty `region` means unknown. A counter has a family and a key,
+  and neither is empty.
 - `at` lies between 1970 and 2106, the range of ClickHouse's DateTime. RFC 3339 text needs its
   offset; parts of a millisecond are cut off; a leap second is refused, for it has no place in
   milliseconds since 1970.

@@ -88,10 +88,39 @@ def _text_bytes(chunk: pa.Array) -> int:
     return total
 
 
+def repeated_text_bytes(name: str, column: pa.ChunkedArray) -> int:
+    """How long all rows' texts are together, of a dictionary or of views, as `as_text` gives them.
+
+    A column that it refuses has none.
+    """
+    if pa.types.is_string_view(column.type):
+        return sum(_text_bytes(chunk) for chunk in column.chunks)
+    if not pa.types.is_dictionary(column.type) or not _is_text(column.type.value_type):
+        return 0
+    return sum(_dictionary_text_bytes(name, chunk) for chunk in column.chunks)
+
+
+def _dictionary_text_bytes(name: str, chunk: pa.DictionaryArray) -> int:
+    if len(chunk) == 0:
+        return 0
+    if pa.types.is_string_view(chunk.dictionary.type):
+        lengths = pa.array([len(text or "") for text in chunk.dictionary.to_pylist()])
+    else:
+        lengths = pc.binary_length(chunk.dictionary)
+    # Entries over the limit are blanked before they multiply.
+    lengths = pc.if_else(pc.greater(lengths, _MAX_BYTES[name]), 0, lengths)
+    total: int = pc.sum(pc.take(lengths, chunk.indices), min_count=0).as_py()
+    return total
+
+
 def _require_text(name: str, kind: pa.DataType) -> None:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if not text and not pa.types.is_string_view(kind):
+    if not _is_text(kind):
         raise BadInputError(f"{name}: the column is {kind}; give text")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(text or pa.types.is_string_view(kind))
 
 
 def _expanded(name: str, chunk: pa.DictionaryArray) -> pa.Array:

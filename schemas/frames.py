@@ -1,7 +1,7 @@
 """The frame: many events as one Arrow IPC stream, with the columns an event has fields for."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -14,6 +14,7 @@ from pipeline.errors import BadInputError
 from schemas.events import DELTA_DEFAULT, FIELDS, REGION_DEFAULT
 from schemas.frame_columns import as_at, as_delta, as_text, surely_valid
 from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, check_limits
+from schemas.frame_quotes import QUOTED_TEXT_MAX, as_quoted
 
 FRAME_CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 
@@ -29,7 +30,8 @@ FRAME_SCHEMA = pa.schema(
 )
 """As `encode_frame` writes a frame and `read_frame` gives it; a null stands for the default."""
 
-_QUOTED_TEXT_MAX = 1024
+_ROWS_AT_ONCE = 1024
+"""Of documents: a frame's texts may be long, of which a document quotes little."""
 
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError)
 """Beside Arrow's own: a time zone that is no text, buffers that are no multiple of their items."""
@@ -48,12 +50,21 @@ class Frame:
 
     def document(self, row: int) -> dict[str, object]:
         """One row as an event's JSON document, as it was written; overlong text is cut short."""
-        document = {}
-        for name in self.written.column_names:
-            value = _as_written(self.written.column(name), row)
-            if value is not None:
-                document[name] = value[:_QUOTED_TEXT_MAX] if isinstance(value, str) else value
-        return document
+        return next(self.documents([row]))
+
+    def documents(self, rows: Sequence[int]) -> Iterator[dict[str, object]]:
+        """Some rows as documents. What is converted, is once for all of them."""
+        names = self.written.column_names
+        columns = [as_quoted(self.written.column(name)) for name in names]
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            chosen = pa.array(rows[first : first + _ROWS_AT_ONCE], pa.int64())
+            taken = [column.take(chosen).to_pylist() for column in columns]
+            for values in zip(*taken, strict=True):
+                yield {
+                    name: value[:QUOTED_TEXT_MAX] if isinstance(value, str) else value
+                    for name, value in zip(names, values, strict=True)
+                    if value is not None
+                }
 
 
 def encode_frame(columns: Mapping[str, Sequence[object] | pa.Array]) -> bytes:
@@ -96,40 +107,72 @@ def read_frame(data: bytes) -> Frame:
     Columns that are not fields of an event are neither read nor checked. The answer may share
     memory with `data`.
     """
-    written = _read_known_columns(data)
-    try:
-        return Frame(typed_columns(written), written)
-    except _CONVERSION_ERRORS:
-        raise BadInputError("frame: its columns cannot be converted") from None
+    return _frame(_read_known_columns(data))
 
 
 def read_frames(values: Sequence[bytes]) -> tuple[list[Frame | BadInputError], pa.Table]:
-    """`read_frame` of each, or why it cannot be read, and the rows of all in one table.
+    """`read_frame` of each, or why it cannot be read, and the rows of all in one table."""
+    return typed_frames([read_written(value) for value in values])
+
+
+def read_written(data: bytes) -> pa.Table | BadInputError:
+    """The known columns of one frame as the producer wrote them, or why it cannot be read.
+
+    Takes no memory to speak of beside `data`, however much the columns say in few bytes.
+    """
+    try:
+        return _read_known_columns(data)
+    except BadInputError as error:
+        return error
+
+
+def typed_frames(
+    written: Sequence[pa.Table | BadInputError],
+) -> tuple[list[Frame | BadInputError], pa.Table]:
+    """The frames of columns that were written, or why they are none; all of their rows together.
 
     Frames that are alike, as those of one producer are, are converted together: that costs as
     much as for one of them.
     """
+    tables = [one for one in written if isinstance(one, pa.Table)]
+    if len(tables) < len(written):
+        return _typed_one_by_one(written)
     try:
-        written = [_read_known_columns(value) for value in values]
-        joined = pa.concat_tables(written, promote_options="default").combine_chunks()
+        joined = pa.concat_tables(tables, promote_options="default").combine_chunks()
         columns = typed_columns(joined)
     except (BadInputError, *_CONVERSION_ERRORS):
         # One of them is bad, or they are not alike.
-        frames = [_frame_or_reason(value) for value in values]
-        readable = [frame.columns for frame in frames if isinstance(frame, Frame)]
-        return frames, pa.concat_tables([FRAME_SCHEMA.empty_table(), *readable])
-    starts = accumulate((table.num_rows for table in written), initial=0)
+        return _typed_one_by_one(written)
+    starts = accumulate((table.num_rows for table in tables), initial=0)
     return [
         Frame(columns.slice(start, table.num_rows), table)
-        for start, table in zip(starts, written, strict=False)
+        for start, table in zip(starts, tables, strict=False)
     ], columns
 
 
-def _frame_or_reason(value: bytes) -> Frame | BadInputError:
+def _typed_one_by_one(
+    written: Sequence[pa.Table | BadInputError],
+) -> tuple[list[Frame | BadInputError], pa.Table]:
+    frames = [_frame_or_reason(one) for one in written]
+    readable = [frame.columns for frame in frames if isinstance(frame, Frame)]
+    return frames, pa.concat_tables([FRAME_SCHEMA.empty_table(), *readable])
+
+
+def _frame_or_reason(written: pa.Table | BadInputError) -> Frame | BadInputError:
+    if isinstance(written, BadInputError):
+        return written
     try:
-        return read_frame(value)
+        return _frame(written)
     except BadInputError as error:
         return error
+
+
+def _frame(written: pa.Table) -> Frame:
+    """Raises BadInputError."""
+    try:
+        return Frame(typed_columns(written), written)
+    except _CONVERSION_ERRORS:
+        raise BadInputError("frame: its columns cannot be converted") from None
 
 
 def typed_columns(written: pa.Table) -> pa.Table:
@@ -209,9 +252,3 @@ _KEPT_ROWS = 1 << 18
 There are few lengths, all powers of two, so that all of them together are a few MiB."""
 
 _kept_constant = cache(_constant)
-
-
-def _as_written(column: pa.ChunkedArray, row: int) -> object:
-    if pa.types.is_timestamp(column.type):
-        return as_at(column.slice(row, 1))[0].as_py()
-    return column[row].as_py()

@@ -16,8 +16,9 @@ class Records:
 
     Offsets ascend, possibly with gaps (compaction, control batches). `timestamps_ms` is what the
     log says, so LogAppendTime on Tally's own topics. A None in `values` is a tombstone. `is_marked`
-    is true for each record with a header that Tally goes by, where that is known already. Raises
-    ValueError when the columns differ in length: a bug of the transport, never bad input.
+    is true for each record with a header that Tally goes by, where that is known already.
+    `batch_offsets` ascend: the first offset of each batch that they came in, where that is known.
+    Raises ValueError when the columns differ in length: a bug of the transport, never bad input.
     """
 
     partition: int
@@ -27,6 +28,7 @@ class Records:
     values: Sequence[bytes | None]
     headers: Sequence[Headers]
     is_marked: npt.NDArray[np.bool_] | None = None
+    batch_offsets: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         lengths = {

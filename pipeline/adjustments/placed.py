@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.decode import Refused
 from pipeline.errors import BadInputError
 from pipeline.rules import EARLINESS_MS
+from pipeline.why_refused import Refused
 from schemas.adjustments import (
     ADJUSTMENT_KIND,
     ADJUSTMENT_REASON,

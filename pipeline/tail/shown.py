@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.decode import Control, Refused, decode
+from pipeline.decode import Control, decode
 from pipeline.reads.moments import rfc3339
 
 if TYPE_CHECKING:
+    from pipeline.why_refused import Refused
     from schemas.records import Records
 
 SAMPLE_BYTES = 200

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
+from pipeline.fetches import Fetch
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import BatchMark, Shard
 from schemas.records import Headers, Records

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
-from pipeline.decode import DISAGREEMENT_REASON, decode
+from pipeline.decode import decode
 from pipeline.errors import BadInputError
+from pipeline.why_refused import DISAGREEMENT_REASON
 from schemas.events import FIELDS, check_event
 from schemas.frames import FRAME_CONTENT_TYPE
 from schemas.records import Records

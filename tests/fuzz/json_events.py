@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import pipeline.native.plain  # noqa: F401 - so that its compilation is not taken for a hang
-from pipeline.decode import DISAGREEMENT_REASON, decode
+from pipeline.decode import decode
+from pipeline.why_refused import DISAGREEMENT_REASON
 from schemas.blobs import Blobs
 from tests.kit.modelled import as_the_model_reads, fetched
 

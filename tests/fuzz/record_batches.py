@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from crc32c import crc32c
 
 import pipeline.native.records  # noqa: F401 - so that its compilation is not taken for a hang
@@ -31,7 +32,7 @@ def seeds() -> list[bytes]:
     packed[22] |= 1
     old = struct.pack(">qiIbb", 0, 54, 0, 0, 0) + struct.pack(">ii", -1, -100) + bytes(40)
     right = [b"\0" + data for data in (*plain, odd, bytes(packed), plain[0] + odd)]
-    return [*right, b"\1" + old]
+    return [*right, b"\1" + old, *(b"\1" + _old_batch(magic) for magic in (0, 1))]
 
 
 def _batch(codec: int) -> bytes:
@@ -39,6 +40,12 @@ def _batch(codec: int) -> bytes:
     for number in range(3):
         value = b'{"counter":"likes:post-%d"}' % number
         builder.append(number, 1_760_000_000_000 + number, b"k", value, [("x", b"y")])
+    return bytes(builder.build())
+
+
+def _old_batch(magic: int) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    builder.append(0, 1_760_000_000_000, b"k", b'{"counter":"likes:post-1"}')
     return bytes(builder.build())
 
 
@@ -81,9 +88,8 @@ def _columns(records: Records) -> list[object]:
 
 
 def _next(fetched: KeptRecords) -> Any:
-    """A batch of format 2. aiokafka says itself that one is cut off, and fetches it again."""
+    """A batch of any format. aiokafka says itself that one is cut off, and fetches it again."""
     try:
-        batch = fetched.next_batch() if fetched.has_next() else None
+        return fetched.next_batch() if fetched.has_next() else None
     except CorruptRecordException:
         return None
-    return batch if hasattr(batch, "base_offset") else None

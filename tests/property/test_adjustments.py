@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
+from pipeline.fetches import Fetch
 from pipeline.shard import Shard
 from schemas.adjustments import ADJUSTMENT_KIND
 from schemas.records import Records

@@ -5,7 +5,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decode import Decoded, Refused, decode
+from pipeline.decode import Decoded, decode
+from pipeline.why_refused import Refused
 from schemas.frames import FRAME_CONTENT_TYPE, frame_bytes
 from schemas.records import Headers, Records
 

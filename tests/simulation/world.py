@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from pipeline.bulk import Fetch
 from pipeline.cells import CellKey
 from pipeline.changelog import ChangelogRecord
 from pipeline.checkpoint import Freshness, Position
 from pipeline.dead_letters import DeadLetter
 from pipeline.errors import OperatorError
+from pipeline.fetches import Fetch
 from pipeline.lanes import KIND_HEADER
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules, FamilyRules, TrendRules, parse_rules

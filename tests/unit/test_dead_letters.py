@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
 from pipeline.dead_letters import MAX_BYTES, VALUE_BYTES_MAX, dead_letters
-from pipeline.decode import Refused
+from pipeline.fetches import Fetch
 from pipeline.lanes import RETRY_HEADER
 from pipeline.placing import Misplaced
 from pipeline.shard import Shard
+from pipeline.why_refused import Refused
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.records import Records
 

@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -6,10 +7,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
-from pipeline.decode import COLUMNS, NO_TIME_REASON, TOMBSTONE_REASON, Control, Refused, decode
-from schemas.events import Event, read_event
-from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
+from pipeline import why_refused
+from pipeline.decode import COLUMNS, RETRY_REASON, TOMBSTONE_REASON, Control, decode
+from pipeline.why_refused import NO_TIME_REASON, Refused
+from schemas.events import Event, check_event, read_event
+from schemas.frames import FRAME_CONTENT_TYPE, encode_frame, frame_bytes
 from schemas.records import Headers, Records
+from schemas.times import AT_MAX_MS
 
 LOG_MS = 1_790_000_000_000
 FRAME: Headers = (("content-type", FRAME_CONTENT_TYPE.encode()),)
@@ -216,3 +220,44 @@ def test_the_answer_does_not_depend_on_how_the_log_was_fetched() -> None:
 def test_columns_of_different_length_are_a_bug_of_the_transport() -> None:
     with pytest.raises(ValueError, match="differ in length"):
         Records(0, np.zeros(1, np.int64), np.zeros(1, np.int64), [None], [], [])
+
+
+def test_a_retry_of_a_time_that_no_event_may_have_is_a_bad_retry() -> None:
+    def retried(timestamp_ms: int) -> Records:
+        return fetched((event("a:b"), (("tally-retry", b"5/0/%d" % timestamp_ms),)))
+
+    assert decode(retried(AT_MAX_MS)).columns["at"].to_pylist() == [AT_MAX_MS]
+    for timestamp_ms in (AT_MAX_MS + 1, 999_999_999_999_999):
+        assert [bad.reason for bad in decode(retried(timestamp_ms)).refused] == [RETRY_REASON]
+
+
+def test_the_model_is_asked_once_about_rows_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def ask(document: object) -> Event:
+        asked.append(document)
+        return check_event(document)
+
+    monkeypatch.setattr(why_refused, "check_event", ask)
+    times = pa.array([LOG_MS] * 3000).cast(pa.timestamp("ms", "UTC"))
+    frame = frame_bytes(pa.record_batch([pa.array(["likes"] * 3000), times], ["counter", "at"]))
+    decoded = decode(fetched((frame, FRAME), (event("a:b"), JSON), (frame, FRAME)))
+    assert len(asked) == 1
+    assert [(one.offset, one.row) for one in decoded.refused] == [
+        (offset, row) for offset in (100, 120) for row in range(3000)
+    ]
+    value = b'{"counter": "likes", "at": %d}' % LOG_MS
+    assert {(one.value, one.reason) for one in decoded.refused} == {
+        (value, "counter: has no family; write family:key")
+    }
+
+
+def test_bad_rows_of_timestamps_cost_as_little_as_others() -> None:
+    """A column was converted anew for each of them, which took most of a minute for a frame."""
+    at = pa.array(range(20_000)).cast(pa.timestamp("ms", "UTC"))
+    frame = frame_bytes(pa.record_batch([pa.array(["likes"] * 20_000), at], ["counter", "at"]))
+    records = fetched((frame, FRAME))
+    started_s = time.process_time()
+    decoded = decode(records)
+    assert time.process_time() - started_s < 1.0
+    assert json.loads(decoded.refused[-1].value) == {"counter": "likes", "at": 19_999}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline import first_rules
-from pipeline.bulk import Fetch
 from pipeline.errors import TryAgainError
+from pipeline.fetches import Fetch
 from pipeline.first_rules import rules_at_start
 from pipeline.rules import CountingRules, FamilyRules
 from schemas.records import Headers, Records

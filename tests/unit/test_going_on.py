@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipeline.absorb import FEW_ROWS, absorb
-from pipeline.bulk import Fetch
 from pipeline.cells import CellKey
 from pipeline.control.going_on import (
     Flushed,
@@ -15,6 +14,7 @@ from pipeline.control.going_on import (
     in_other_log,
     is_trimmed,
 )
+from pipeline.fetches import Fetch
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import CountingRules, FamilyRules
 from pipeline.shard import BatchMark, Shard

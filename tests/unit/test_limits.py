@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
 from pipeline.errors import BadInputError, TryAgainError
+from pipeline.fetches import Fetch
 from pipeline.producer import client, delivery, producer
 from pipeline.producer.client import Client
 from pipeline.producer.delivery import Delivery

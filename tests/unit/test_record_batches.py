@@ -3,20 +3,26 @@
 import gzip
 import random
 import struct
+import time
+import zlib
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import cramjam
 import numpy as np
 import pytest
 from aiokafka.errors import CorruptRecordException
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from pipeline.bounded_codecs import UNPACKED_BYTES_MAX
+from pipeline import draining
+from pipeline.bounded_codecs import UNPACKED_BYTES_MAX, gzip_decode
 from pipeline.decode import UNREADABLE_REASON, decode
+from pipeline.errors import BadInputError
 from pipeline.record_batches import KeptRecords, placed_records, records_of
 from schemas.records import Records
+from tests.kit.fetch_results import PLACE, batch_of, result_of
 from tests.kit.odd_headers import odd_batch
 from tests.unit.embedded_log.batches import make_batch
 
@@ -183,3 +189,55 @@ def test_a_batch_of_an_old_format_with_a_length_below_none_is_corrupt(
     fetched = KeptRecords(struct.pack(">qi", 0, len(body)) + body)
     with pytest.raises(CorruptRecordException):
         fetched.next_batch()
+
+
+def test_many_gzip_members_cost_no_more_than_their_bytes() -> None:
+    """It was the square of their number: a minute for a batch of a megabyte."""
+    empty, full = gzip.compress(b"", mtime=0), gzip.compress(b"a", mtime=0)
+    started_s = time.process_time()
+    assert gzip_decode(empty * 50_000 + full + bytes(7) + full) == b"aa"
+    assert time.process_time() - started_s < 2
+    with pytest.raises(BadInputError, match="cut short"):
+        gzip_decode(full + full[:-1])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, 1], ids=["plain", "gzip"])
+async def test_a_batch_of_an_old_format_is_one_dead_letter_and_the_stream_goes_on(
+    magic: Literal[0, 1], codec: int
+) -> None:
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    builder.append(0, 1_760_000_000_000, None, b'{"counter":"a:b"}')
+    old = struct.pack(">q", 4) + bytes(builder.build())[8:]
+    raw = old + batch_of(5, b'{"counter":"a:c"}')
+    for find in (False, True):
+        held = draining.pending(result_of(raw, 4), PLACE)
+        fetch = draining.read(held, find=find, is_counted=True).fetch
+        assert fetch.decoded is not None
+        assert [(one.offset, one.reason) for one in fetch.decoded.refused] == [
+            (4, UNREADABLE_REASON)
+        ]
+        assert fetch.decoded.refused[0].value == old
+        assert fetch.decoded.columns["counter"].to_pylist() == ["a:c"]
+        if codec == 0:  # aiokafka gives no time to what it packs
+            assert fetch.records.timestamps_ms[0] == (1_760_000_000_000 if magic else -1)
+        assert (fetch.start, fetch.next_offset) == (4, 6)
+        assert fetch.first_batch is not None
+        assert fetch.first_batch.base_offset == 4
+    damaged = bytearray(raw)
+    damaged[len(old) - 1] ^= 1
+    with pytest.raises(CorruptRecordException):
+        draining.read(draining.pending(result_of(bytes(damaged), 4), PLACE))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_batch_of_an_old_format_that_makes_no_sense_is_one_dead_letter_if_it_came_so(
+    magic: int,
+) -> None:
+    stamp = b"" if magic == 0 else bytes(8)
+    checked = struct.pack(">bb", magic, 0) + stamp + struct.pack(">ii", -100, 5) + bytes(40)
+    body = struct.pack(">I", zlib.crc32(checked)) + checked
+    raw = struct.pack(">qi", 7, len(body)) + body
+    records, offsets, reasons = fetched_batch(raw)
+    assert (offsets, reasons) == ([7], [UNREADABLE_REASON])
+    assert [record.value for record in records] == [raw]

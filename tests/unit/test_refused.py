@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
+from pipeline.fetches import Fetch
 from pipeline.refused import RefusedFact, RefusedPlaces, facts_at
 from pipeline.shard import Shard
 from schemas.frames import FRAME_CONTENT_TYPE, encode_frame

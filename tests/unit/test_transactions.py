@@ -10,7 +10,8 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from pipeline.bulk import Fetch, cut_after, drain
+from pipeline.draining import drain
+from pipeline.fetches import Fetch, cut_after
 from pipeline.record_batches import KeptRecords
 
 ABORT, COMMIT = 0, 1

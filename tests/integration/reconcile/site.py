@@ -20,8 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from pipeline import topics
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
 from pipeline.checkpoint import Position
+from pipeline.fetches import Fetch
 from pipeline.groupless import groupless_consumer, log_ranges, read_ranges
 from pipeline.shard import Shard
 from pipeline.tail.reader import as_records

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.builds import following
 from pipeline.builds.following import HANDOVER_KEY, WAIT_MS, Following, Handover, handovers_in
-from pipeline.bulk import Fetch, cut_after
 from pipeline.errors import TryAgainError
+from pipeline.fetches import Fetch, cut_after
 from schemas.records import Headers, Records
 from tests.kit.clocks import ManualClock
 

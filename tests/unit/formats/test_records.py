@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pipeline.absorb import absorb
-from pipeline.bulk import Fetch
 from pipeline.cells import CellKey
 from pipeline.changelog import FORMAT
 from pipeline.errors import BadInputError, OperatorError, ShardRefusedError
+from pipeline.fetches import Fetch
 from pipeline.letters.letter import LetterKey, read_letter
 from pipeline.planning.plan import PlanRecords
 from pipeline.recovery import RecoveredShard

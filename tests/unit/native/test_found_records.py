@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
 from hypothesis import assume, given, settings
@@ -205,3 +206,15 @@ def test_a_last_batch_that_the_broker_cut_off_is_left_for_the_next_fetch() -> No
         raw = first + second[:size]
         assert has_places(raw)
         assert columns(found(raw)) == columns(made(raw)) == columns(made(first))
+
+
+@pytest.mark.parametrize("size", [-(2**31), -1000, -100, -61, -60, -13, -12, -11, -1, 0, 3, 30, 48])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_batch_with_a_damaged_length_has_no_places_and_is_corrupt(size: int, number: int) -> None:
+    """The checksum does not cover the length. Where it goes back, looking must end all the same."""
+    whole = [bytearray(written(10 * place, (0, [(None, b"a", [])]))) for place in range(3)]
+    whole[number][8:12] = struct.pack(">i", size)
+    raw = b"".join(whole)
+    assert not has_places(raw)
+    with pytest.raises(CorruptRecordException):
+        made(raw)

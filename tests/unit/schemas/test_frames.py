@@ -207,3 +207,28 @@ def test_what_arrow_reads_and_python_does_not_is_refused_with_a_reason(
 def test_a_time_zone_that_is_no_text_is_refused() -> None:
     with pytest.raises(BadInputError, match="cannot be converted"):
         read_frame(damaged_zone())
+
+
+def test_rows_are_quoted_as_they_were_written_whatever_the_columns_are() -> None:
+    long = "x" * 5000
+    texts = [long, "b", None, "d"]
+    dictionary = pa.array(["a:b", long, "a:b", None]).dictionary_encode()
+    times = pa.array([1, None, 3, 4]).cast(pa.timestamp("s", "UTC"))
+    batch = pa.record_batch(
+        [dictionary, pa.array(texts).cast(pa.string_view()), pa.array(texts), times],
+        ["counter", "member", "region", "at"],
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch.slice(0, 3))
+        writer.write_batch(batch.slice(3))
+    frame = read_frame(sink.getvalue().to_pybytes())
+    short = long[:1024]
+    expected: list[dict[str, object]] = [
+        {"counter": "a:b", "member": short, "region": short, "at": 1000},
+        {"counter": short, "member": "b", "region": "b"},
+        {"counter": "a:b", "at": 3000},
+        {"member": "d", "region": "d", "at": 4000},
+    ]
+    assert list(frame.documents([0, 1, 2, 3])) == expected
+    assert [frame.document(row) for row in (3, 0)] == [expected[3], expected[0]]
