@@ -4,7 +4,6 @@ import json
 import random
 import re
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,24 +96,9 @@ def wait_until_sending(process: Process, file: Path, records: Callable[[], int])
 
 
 def hold_while_sending(process: Process, file: Path, records: Callable[[], int]) -> None:
-    """The same, and then it does nothing until SIGCONT.
-
-    It goes on in small steps while somebody looks, for it may need less for the whole file than a
-    look takes on a busy machine.
-    """
-    wait_until(lambda: progress_of(file) or not process.running, "it begins", timeout_s=PATIENCE_S)
+    """The same, and then it does nothing until SIGCONT: what is done to it comes half-way."""
+    wait_until_sending(process, file, records)
     process.send(signal.SIGSTOP)
-    before = records()
-
-    def has_sent() -> bool:
-        if records() > before + 1 or not process.running:
-            return True
-        process.send(signal.SIGCONT)
-        time.sleep(0.02)
-        process.send(signal.SIGSTOP)
-        return False
-
-    wait_until(has_sent, "something is sent", timeout_s=PATIENCE_S, poll_s=0.002)
 
 
 @pytest.mark.parametrize("way", ["lines", "frames"])
