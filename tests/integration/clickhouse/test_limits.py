@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -24,7 +25,7 @@ def running(door: ClickHouse) -> int:
     return int(found.group(1))
 
 
-def code(reply_headers: dict[str, str]) -> str | None:
+def code(reply_headers: Mapping[str, str]) -> str | None:
     return reply_headers.get("X-ClickHouse-Exception-Code")
 
 
