@@ -32,7 +32,8 @@ def weights_of(written: Sequence[pa.Table | BadInputError]) -> list[Weight | Non
     """Of the known columns of frames as the producers wrote them; None for what is no frame."""
     found: list[Weight | None] = []
     # Frames of one producer are alike: what is looked for in their columns is looked for once.
-    schema, repeated = None, ()
+    schema: pa.Schema | None = None
+    repeated: tuple[str, ...] = ()
     for one in written:
         if isinstance(one, BadInputError):
             found.append(None)
