@@ -78,14 +78,19 @@ def as_text(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _text_bytes(chunk: pa.Array) -> int:
-    if pa.types.is_string_view(chunk.type):
-        # A view is sixteen bytes and starts with its length; many may share the same text, and
-        # Arrow has no kernel for their lengths.
-        views = np.frombuffer(chunk.buffers()[1] or b"", np.int32).reshape(-1, 4)
-        lengths = views[chunk.offset : chunk.offset + len(chunk), 0]
-        return int(lengths.sum(dtype=np.int64))
-    total: int = pc.sum(pc.binary_length(chunk), min_count=0).as_py()
+    total: int = pc.sum(_lengths(chunk), min_count=0).as_py()
     return total
+
+
+def _lengths(chunk: pa.Array) -> pa.Array:
+    """The bytes of each text; null where it is null."""
+    if not pa.types.is_string_view(chunk.type):
+        return pc.binary_length(chunk)
+    # A view is sixteen bytes and starts with its length; many may share the same text, and Arrow
+    # has no kernel for their lengths. That of a null may be anything.
+    views = np.frombuffer(chunk.buffers()[1] or b"", np.int32).reshape(-1, 4)
+    lengths = views[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
+    return pa.array(lengths, mask=chunk.is_null().to_numpy(zero_copy_only=False))
 
 
 def repeated_text_bytes(name: str, column: pa.ChunkedArray) -> int:
@@ -103,10 +108,7 @@ def repeated_text_bytes(name: str, column: pa.ChunkedArray) -> int:
 def _dictionary_text_bytes(name: str, chunk: pa.DictionaryArray) -> int:
     if len(chunk) == 0:
         return 0
-    if pa.types.is_string_view(chunk.dictionary.type):
-        lengths = pa.array([len(text or "") for text in chunk.dictionary.to_pylist()])
-    else:
-        lengths = pc.binary_length(chunk.dictionary)
+    lengths = _lengths(chunk.dictionary).cast(pa.int64())
     # Entries over the limit are blanked before they multiply.
     lengths = pc.if_else(pc.greater(lengths, _MAX_BYTES[name]), 0, lengths)
     total: int = pc.sum(pc.take(lengths, chunk.indices), min_count=0).as_py()

@@ -1,10 +1,12 @@
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
 from pipeline.errors import BadInputError
+from schemas.frame_columns import as_text, repeated_text_bytes
 from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
 from schemas.frames import FRAME_SCHEMA, encode_frame, frame_bytes, read_frame, read_frames
 
@@ -232,3 +234,19 @@ def test_rows_are_quoted_as_they_were_written_whatever_the_columns_are() -> None
     ]
     assert list(frame.documents([0, 1, 2, 3])) == expected
     assert [frame.document(row) for row in (3, 0)] == [expected[3], expected[0]]
+
+
+def test_views_of_nothing_do_not_make_room_for_others() -> None:
+    """What the view of a null says its length is means nothing."""
+    long = "x" * (1 << 20)
+    views = np.frombuffer(pa.array([long] * 2).cast(pa.string_view()).buffers()[1], np.int32)
+    views = np.vstack([views[:4]] * 40).astype(np.int32)
+    views[39] = -(2**31)
+    valid = pa.array([True] * 39 + [False]).buffers()[1]
+    text = pa.array([long]).buffers()[2]
+    column = pa.Array.from_buffers(
+        pa.string_view(), 40, [valid, pa.py_buffer(views.tobytes()), text], null_count=1
+    )
+    assert repeated_text_bytes("counter", pa.chunked_array([column])) == 39 << 20
+    with pytest.raises(BadInputError, match="bytes in one frame"):
+        as_text("counter", pa.chunked_array([column]))
