@@ -31,17 +31,16 @@ if TYPE_CHECKING:
     from pipeline.reads.settled import Months, Settled
     from pipeline.reads.taking import Values
 
+# Minutes may be missing of days that are final, and of those that another build passed on.
 _BORDER = (
-    "SELECT build, clusters, count(day), "
+    "SELECT build, clusters, "
+    "count(day) + (build IN (SELECT build FROM tally.rebuilds WHERE base != 0)), "
     "toUnixTimestamp(toDateTime(maxIf(day, partitions >= {shards:UInt32}), 'UTC')) "
     "FROM (SELECT anyIf(build, cluster = '') AS build, count() AS clusters "
     "FROM tally.live_builds) AS live LEFT JOIN ("
     "SELECT build, partitions, toNullable(slot_day) AS day FROM tally.final_days "
     "WHERE grain = '1d') AS final USING build GROUP BY build, clusters"
 )
-
-# Days that were carried over may be there without their minutes.
-_HAS_BASE = "SELECT 1 FROM tally.rebuilds WHERE build = {build:UInt32} AND base != 0 LIMIT 1"
 
 _WHERE = "build = {build:UInt32} AND counter IN {counters:Array(String)}"
 _OWNER = "counter, toString(region) AS region, toString(replica) AS replica, shard"
@@ -86,12 +85,11 @@ def read_border(reads: Reads, shards: int) -> Border | None:
     build while none is known to be final. Otherwise, before a first day is final, all are read
     from minutes. Blocks; raises TryAgainError.
     """
-    [(build, clusters, finals, newest_s)] = reads.rows(_BORDER, {"shards": shards})
-    if clusters != 1 or (finals and not newest_s):
+    [(build, clusters, days_without_minutes, newest_s)] = reads.rows(_BORDER, {"shards": shards})
+    if clusters != 1 or (days_without_minutes and not newest_s):
         return None
-    if not finals:
-        is_whole = not reads.rows(_HAS_BASE, {"build": build})
-        return Border(int(build), _EPOCH) if is_whole else None
+    if not days_without_minutes:
+        return Border(int(build), _EPOCH)
     newest = datetime.fromtimestamp(int(newest_s), UTC).date()
     return Border(int(build), newest + timedelta(days=1))
 
