@@ -127,8 +127,8 @@ def test_a_shard_is_as_far_as_its_rows_together_whether_merged_or_not(site: Site
     noon_ms = seconds(date(2026, 3, 20), 12) * 1000
     after = noon_ms + 4000, 1, noon_ms + 3000, noon_ms + 2000, 2, "main~1"
     assert apart == [
-        FlushedShard(0, 2, *after),
-        FlushedShard(1, 4, noon_ms, 4, noon_ms, noon_ms, 1, "main"),
+        FlushedShard(0, 2, *after, build=1),
+        FlushedShard(1, 4, noon_ms, 4, noon_ms, noon_ms, 1, "main", build=1),
     ]
     client.command("OPTIMIZE TABLE tally.positions FINAL")
     assert reads_of(site).positions() == apart

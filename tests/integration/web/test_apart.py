@@ -114,10 +114,12 @@ def test_reads_while_clickhouse_is_killed_and_started_again_are_never_silently_w
         return str(remark).startswith("ClickHouse does not answer: ")
 
     wait_until(is_told_away, "the remark that ClickHouse does not answer")
-    session = {"Tally-Session": "0:0"}
+    has_seen_no_more = client.get(LIKES, headers={"Tally-Session": "0:0"}).json()
+    assert (has_seen_no_more["total"], has_seen_no_more["complete"]) == (before, False)
+    has_seen_more = {"Tally-Session": "0:1000000"}
     for path, headers in [
         (f"{LIKES}/exact", {}),
-        (LIKES, session),
+        (LIKES, has_seen_more),
         ("/api/v1/counters/never:asked", {}),
         ("/api/v1/families/likes/top", {}),
     ]:
