@@ -153,6 +153,8 @@ class Morris:
             raise BadInputError("a damaged morris sketch: its head makes no sense")
         content = unpack(payload[_HEAD.size :], counters * size, "morris")
         made._levels = np.frombuffer(content, f"<u{size}").astype(made._levels.dtype)
+        if made._levels.max(initial=0) >= len(made._values):
+            raise BadInputError("a damaged morris sketch: a counter is higher than any can be")
         made.through = None if through == _MERGED else through
         return made
 

@@ -143,3 +143,10 @@ def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
         with pytest.raises(BadInputError, match="not between"):
             Morris.for_error(error, 1)
     assert sketch.to_bytes() == Morris.for_error(0.25, 3).to_bytes()
+
+
+def test_a_counter_higher_than_any_can_be_is_refused() -> None:
+    counters = Morris(0.2, 1)
+    counters._levels[0] = 2**16 - 1
+    with pytest.raises(BadInputError, match="higher than any can be"):
+        Morris.from_bytes(counters.to_bytes())
