@@ -19,7 +19,8 @@ from pipeline.local import yielding as as_yielding
 from pipeline.local.parts import News, Output, Pace, Part
 from pipeline.local.supervisor import Supervisor
 from pipeline.local.up import NICENESS, yielding
-from tests.kit.waiting import PATIENCE_S, eventually, is_alive, waits
+from tests.kit.processes import PATIENCE_S
+from tests.kit.waiting import eventually, is_alive, waits
 
 QUICK = Pace(
     probe_every_s=0.02, watch_every_s=0.1, pause_min_s=0.05, pause_max_s=0.2, steady_s=30.0

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.testing import TallyServer, running_tally
-from tests.kit.processes import wait_until
+from tests.kit.processes import PATIENCE_S, wait_until
 from tests.kit.tally import START_TIMEOUT_S
 from tests.kit.tied import start_tied
-from tests.kit.waiting import PATIENCE_S, eventually, is_alive
+from tests.kit.waiting import eventually, is_alive
 
 DOCS = Path(__file__).parents[2] / "docs" / "testing.md"
 PLUGIN = 'pytest_plugins = ["pipeline.testing"]'
@@ -131,19 +131,19 @@ def send(server: TallyServer, counter: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": server.kafka})
     for _ in range(count):
         producer.produce("tally.increments", json.dumps({"counter": counter}))
-    assert producer.flush(10) == 0
+    assert producer.flush(30) == 0
 
 
 def test_the_wait_ends_when_the_worker_has_counted_and_not_before(tmp_path: Path) -> None:
     with running_tally(tmp_path) as server:
-        server.wait_until_counted(timeout_s=10)
+        server.wait_until_counted(timeout_s=60)
         pids = json.loads((server.data / "addresses.json").read_text())["pids"]
         os.kill(pids["worker"], signal.SIGSTOP)
         send(server, "likes:slow", 5)
         with pytest.raises(TryAgainError, match=r"not counted within 0.5 s: shard \d+ lacks \d"):
             server.wait_until_counted(timeout_s=0.5)
         os.kill(pids["worker"], signal.SIGCONT)
-        server.wait_until_counted(timeout_s=20)
+        server.wait_until_counted(timeout_s=60)
         asked = [sys.executable, "-m", "pipeline.cli", "count", "likes:slow", "--json"]
         answer = subprocess.run(
             asked, env={**os.environ, **server.env}, check=True, capture_output=True, timeout=30

@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from pipeline.local.up import SECOND_SIGNAL_S, claimed
-from tests.kit.processes import wait_until
+from tests.kit.processes import PATIENCE_S, wait_until
 from tests.kit.tally import START_TIMEOUT_S
 from tests.kit.tied import start_tied
-from tests.kit.waiting import PATIENCE_S, eventually, is_alive
+from tests.kit.waiting import eventually, is_alive
 
 pytestmark = pytest.mark.timeout(300)
 

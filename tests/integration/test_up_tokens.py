@@ -13,8 +13,9 @@ from pipeline.access.edit import edit_tokens, with_token
 from pipeline.access.tokens import digest_of, hash_text, is_token, new_token
 from schemas.tokens import TokenTable
 from tests.integration.test_up import FREE_PORTS, found, refusal, tally_up
+from tests.kit.processes import PATIENCE_S
 from tests.kit.tally import RunningTally
-from tests.kit.waiting import PATIENCE_S, eventually
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,6 +13,9 @@ from typing import Self
 from tests.kit.tied import start_tied
 
 POLL_S = 0.02
+PATIENCE_S = 60.0
+"""Long enough for a machine on which other tests run; only a test that fails takes so long."""
+
 SHOWN_LINES = 40
 
 
@@ -21,14 +24,24 @@ class ProcessFailedError(AssertionError):
 
 
 def wait_until(
-    condition: Callable[[], object], what: str, *, timeout_s: float = 20, poll_s: float = POLL_S
+    condition: Callable[[], object],
+    what: str,
+    *,
+    timeout_s: float = PATIENCE_S,
+    poll_s: float = POLL_S,
 ) -> None:
     """Block until `condition()` is true; raise AssertionError naming `what` after `timeout_s`."""
-    deadline_s = time.monotonic() + timeout_s
+    began_s = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline_s:
+        waited_s = time.monotonic() - began_s
+        if waited_s > timeout_s:
             raise AssertionError(f"waited {timeout_s:g} s in vain: {what}")
-        time.sleep(poll_s)
+        time.sleep(_pause_s(waited_s, poll_s))
+
+
+def _pause_s(waited_s: float, poll_s: float) -> float:
+    """Who has waited long looks less often: a look costs the servers that it waits for."""
+    return max(poll_s, min(waited_s / 20, 0.2))
 
 
 def free_port() -> int:
@@ -92,28 +105,29 @@ class Process:
             output.seek(self._start_of_output)
             return output.read().decode(errors="replace")
 
-    def wait_for_line(self, pattern: str, *, timeout_s: float = 20) -> re.Match[str]:
+    def wait_for_line(self, pattern: str, *, timeout_s: float = PATIENCE_S) -> re.Match[str]:
         """Block until a line matches; raise ProcessFailedError if it ends or takes too long."""
         compiled = re.compile(pattern, re.MULTILINE)
-        deadline_s = time.monotonic() + timeout_s
+        began_s = time.monotonic()
         while True:
             ended = not self.running
             if found := compiled.search(self.output()):
                 return found
             if ended:
                 raise self._failure(f"ended with {self.exit_code} before writing {pattern!r}")
-            if time.monotonic() > deadline_s:
+            waited_s = time.monotonic() - began_s
+            if waited_s > timeout_s:
                 raise self._failure(f"did not write {pattern!r} within {timeout_s:g} s")
-            time.sleep(POLL_S)
+            time.sleep(_pause_s(waited_s, POLL_S))
 
-    def wait(self, *, timeout_s: float = 20) -> int:
+    def wait(self, *, timeout_s: float = PATIENCE_S) -> int:
         """Block until it ends by itself; raise ProcessFailedError after `timeout_s`."""
         try:
             return self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise self._failure(f"did not end within {timeout_s:g} s") from None
 
-    def stop(self, *, timeout_s: float = 20) -> int:
+    def stop(self, *, timeout_s: float = PATIENCE_S) -> int:
         """Ask it to end and block until it has; raise ProcessFailedError if it had to be killed."""
         self.send(signal.SIGTERM)
         try:
@@ -125,7 +139,7 @@ class Process:
     def kill(self) -> None:
         """End it with SIGKILL and block until it is gone; nothing happens if it is gone already."""
         self.send(signal.SIGKILL)
-        self._child.wait(20)
+        self._child.wait(PATIENCE_S)
 
     def send(self, signal_number: signal.Signals) -> None:
         """Send one signal to this process id; nothing happens if it is gone."""

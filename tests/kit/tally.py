@@ -18,7 +18,7 @@ from clickhouse_connect.driver import Client
 
 from pipeline import cli
 from tests.kit.door import Door
-from tests.kit.processes import Process, wait_until
+from tests.kit.processes import PATIENCE_S, Process, wait_until
 
 TALLY = (sys.executable, "-m", "pipeline.cli")
 START_TIMEOUT_S = 120
@@ -87,7 +87,9 @@ class RunningTally:
         self._readers.append(reader)
         return found
 
-    def wait_for(self, query: str, expected: list[tuple[Any, ...]], timeout_s: float = 30) -> None:
+    def wait_for(
+        self, query: str, expected: list[tuple[Any, ...]], timeout_s: float = PATIENCE_S
+    ) -> None:
         """Ask until the answer is `expected`; fail with the last answer."""
         seen: list[list[tuple[Any, ...]]] = [[]]
 

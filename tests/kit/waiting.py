@@ -4,9 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.kit.processes import wait_until
-
-PATIENCE_S = 40.0
+from tests.kit.processes import PATIENCE_S, wait_until
 
 
 def is_alive(pid: int) -> bool:

@@ -21,7 +21,7 @@ from tests.kit.processes import wait_until
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 QUIET: dict[str, Any] = {"log_level": 0, "reconnect.backoff.max.ms": 300}
 # librdkafka takes half a second to get a producer id, so idempotence is asked for where it matters.
 ORDERED: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.integration.log.clients import Clients, unique
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @asynccontextmanager

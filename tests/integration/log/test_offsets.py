@@ -178,4 +178,4 @@ def test_a_long_poll_returns_as_soon_as_a_record_arrives(clients: Clients) -> No
     clients.produce(topic, [b"now"])
     produced_s = time.monotonic()
     assert take(reader, 1)[0].value() == b"now"
-    assert time.monotonic() - produced_s < 3
+    assert time.monotonic() - produced_s < 8, "at the end of the wait it would take 9"
