@@ -50,9 +50,12 @@ ASKED_AGAIN = 30
 DECISION_TRIES = 10
 """A decision that is not known in time is answered with 504, and asked for again."""
 
-CACHED_AGAIN_S = 60.0
-"""So long incomplete cached totals are asked for again: who asks for them waits a tenth of a second
+AGAIN_S = 60.0
+"""So long what is incomplete, or not to be had now, is asked for again. On a busy machine shards
+are not flushed in time for a live answer, and who asks for cached totals waits a tenth of a second
 at most for values of today, and gets those of the last verdict where ClickHouse takes longer."""
+
+LATER = {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT}
 
 AGAIN_EVERY_S = 0.2
 
@@ -67,26 +70,23 @@ class Web:
         self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S)
         self.wrong: list[Difference] = []
 
-    def ask(self, path: str, *, again_s: float = 0, **parameters: object) -> dict[str, Any]:
-        """The document; empty where there is none. Asked again so long while it is incomplete."""
+    def ask(self, path: str, **parameters: object) -> dict[str, Any]:
+        """The document; empty where there is none."""
         asked = {name: value for name, value in parameters.items() if value is not None}
-        until_s = time.monotonic() + again_s
+        until_s = time.monotonic() + AGAIN_S
         while True:
             answer = self._client.get(f"/api/v1{path}", params=asked)  # type: ignore[arg-type]
-            if answer.status_code != httpx.codes.OK:
-                what = f"{answer.status_code} {answer.text[:300]}"
-                wrong = Difference("answer", f"web {path}", tuple(asked.items()), 200, what)
-                self.wrong.append(wrong)
-                return {}
-            document: dict[str, Any] = answer.json()
-            incomplete = [
-                one
-                for one in (document, *document.get("counters", ()))
-                if isinstance(one, dict) and one.get("complete") is False
-            ]
-            if not incomplete or time.monotonic() >= until_s:
+            is_ok = answer.status_code == httpx.codes.OK
+            document: dict[str, Any] = answer.json() if is_ok else {}
+            incomplete = _incomplete(document)
+            is_later_better = incomplete or answer.status_code in LATER
+            if not is_later_better or time.monotonic() >= until_s:
                 break
             time.sleep(AGAIN_EVERY_S)
+        if not is_ok:
+            what = f"{answer.status_code} {answer.text[:300]}"
+            wrong = Difference("answer", f"web {path}", tuple(asked.items()), 200, what)
+            self.wrong.append(wrong)
         for one in incomplete:
             key = (one.get("counter"), *asked.items())
             self.wrong.append(Difference("answer", f"web {path}", key, "complete", one))
@@ -97,8 +97,7 @@ class Web:
         found: dict[Any, int] = {}
         for start in range(0, len(counters), COUNTERS_AT_ONCE):
             some = counters[start : start + COUNTERS_AT_ONCE]
-            again_s = CACHED_AGAIN_S if mode == "cached" else 0
-            document = self.ask("/counters", again_s=again_s, counter=some, mode=mode)
+            document = self.ask("/counters", counter=some, mode=mode)
             found |= {(one["counter"],): one["net"] for one in document.get("counters", ())}
         return found
 
@@ -285,6 +284,12 @@ def _at_once(ask: Callable[[Any], T], questions: Iterable[Any]) -> list[T]:
 
 def _merged(parts: Iterable[dict[Any, T]]) -> dict[Any, T]:
     return {key: value for part in parts for key, value in part.items()}
+
+
+def _incomplete(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an answer, or one of the counters in it, says of itself."""
+    parts = (document, *document.get("counters", ()))
+    return [one for one in parts if isinstance(one, dict) and one.get("complete") is False]
 
 
 def _estimate(document: dict[str, Any], value: str) -> Estimate:
