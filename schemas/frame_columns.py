@@ -88,8 +88,8 @@ def _lengths(chunk: pa.Array) -> pa.Array:
         return pc.binary_length(chunk)
     # A view is sixteen bytes and starts with its length; many may share the same text, and Arrow
     # has no kernel for their lengths. That of a null may be anything.
-    views = np.frombuffer(chunk.buffers()[1] or b"", np.int32).reshape(-1, 4)
-    lengths = views[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
+    views = chunk.buffers()[1].slice(16 * chunk.offset, 16 * len(chunk)) if len(chunk) else b""
+    lengths = np.frombuffer(views, np.int32).reshape(-1, 4)[:, 0].astype(np.int64)
     return pa.array(lengths, mask=chunk.is_null().to_numpy(zero_copy_only=False))
 
 
