@@ -155,3 +155,9 @@ def test_records_before_a_new_partitions_first_rules_are_counted_by_them(
     known = tally.json("rules")
     versions = {shard["shard"]: shard["version"] for shard in known["shards"]}
     assert versions[new] == known["rules"]["version"]
+    # Reads are told by the leader: who made it has not.
+    tally.wait_for(
+        "SELECT argMax(partitions, seen_at) FROM tally.topic_partitions",
+        [(AFTER + 1,)],
+        timeout_s=PATIENCE_S,
+    )
