@@ -1,4 +1,4 @@
-"""What one worker does for all: heartbeats, rules repeated, rollups, trends.
+"""What one worker does for all: heartbeats, rules repeated, rollups, trends, partitions noted.
 
 The leader is whoever owns partition 0. For a moment there may be two, or none: all of this may be
 done twice, and may wait. A build that is not live has a leader as well, who only rolls it up: what
@@ -55,6 +55,10 @@ RULES_RETRY_S = 10.0
 """How soon after its start a leader repeats them first, and how soon again where it could not."""
 
 
+PARTITIONS_INTERVAL_S = 10.0
+"""Between looks at how many partitions there are: as often as workers look for new ones."""
+
+
 class ControlLog(Protocol):
     """Appends a control record to every partition of a topic.
 
@@ -64,11 +68,11 @@ class ControlLog(Protocol):
     async def append_control(self, topic: str, kind: str, value: bytes) -> None: ...
 
 
-class ShardPlanning(Protocol):
-    """Plans the shards of hot counters. Both methods block, and are called in a thread."""
+class Passes(Protocol):
+    """A duty that keeps something open. Both methods block, and are called in a thread."""
 
     def run(self) -> None:
-        """One pass. Raises TallyError when Kafka is away."""
+        """One pass. Raises TallyError when a server is away."""
         ...
 
     def rest(self) -> None:
@@ -82,8 +86,9 @@ class Leader:
     A server that is away is asked again at the next turn; anything else that is raised ends the
     worker. `roll_up` is one pass of the rollup, `score_trends` one of the trends; `keep_plan`
     writes rules to the producers' plan if they are missing there; `planning` splits hot counters in
-    it; `reconcile` compares log and ClickHouse. All block, and are called in a thread. `is_live`
-    says whether this build is the one that views read.
+    it; `noting` tells reads how many partitions there are; `reconcile` compares log and
+    ClickHouse. All block, and are called in a thread. `is_live` says whether this build is the one
+    that views read.
     """
 
     def __init__(
@@ -94,7 +99,8 @@ class Leader:
         keep_plan: Callable[[CountingRules], None],
         score_trends: Callable[[CountingRules], TrendsScored],
         *,
-        planning: ShardPlanning,
+        planning: Passes,
+        noting: Passes,
         is_live: Callable[[], bool],
         reconcile: Callable[[], Reconciled],
         clock: Clock,
@@ -107,6 +113,7 @@ class Leader:
         self._keep_plan = keep_plan
         self._score_trends = score_trends
         self._planning = planning
+        self._noting = noting
         self._is_live = is_live
         self._reconcile = reconcile
         self._clock = clock
@@ -122,6 +129,7 @@ class Leader:
             self.roll_up,
             self.score_trends,
             self.plan_shards,
+            self.note_partitions,
             self.reconcile,
         ]
 
@@ -203,6 +211,21 @@ class Leader:
                 await asyncio.sleep(PLAN_RETRY_S)
             else:
                 told = ""
+
+    async def note_partitions(self) -> None:
+        """Looks at how many partitions there are, for reads, about every ten seconds."""
+        while True:
+            await asyncio.sleep(PARTITIONS_INTERVAL_S)
+            try:
+                if self._leading_live() is None:
+                    await asyncio.to_thread(self._noting.rest)
+                else:
+                    await self._measured("partitions", self._noting.run)
+            except TallyError as error:
+                log.warning("%s; trying again in %.0f s", error, PARTITIONS_INTERVAL_S)
+            except Exception:
+                # Nothing is counted by it: whatever is wrong with it must not end the counting.
+                log.exception("partitions cannot be noted; trying again")
 
     async def reconcile(self) -> None:
         """Passes of comparing log and ClickHouse, each after a pause that grows with what it takes.

@@ -54,6 +54,10 @@ _SETTLE_POLL_S = 0.2
 _SETTLE_POLLS = 50
 
 
+class NotGrownError(TryAgainError):
+    """Kafka refused to grow a topic, which is as it was."""
+
+
 def group_id(build: int) -> str:
     """The consumer group of a build: each build has its own, and so its own offsets."""
     return f"tally-build-{build}"
@@ -167,7 +171,8 @@ def partition_counts(admin: Admin) -> Mapping[str, int]:
 def grow(admin: Admin, topic: str, partitions: int) -> None:
     """Give a topic more partitions, and wait until Kafka tells of them.
 
-    Blocks; raises TryAgainError when Kafka does not do it in time.
+    Blocks; raises NotGrownError when Kafka refuses, and TryAgainError when it does not do it in
+    time: then it may still.
     """
     futures: Mapping[str, Future[None]] = admin.create_partitions(
         [NewPartitions(topic, partitions)], operation_timeout=_TIMEOUT_S
@@ -184,9 +189,15 @@ def grow(admin: Admin, topic: str, partitions: int) -> None:
         if failure is not None:
             break
         time.sleep(_SETTLE_POLL_S)
-    raise TryAgainError(
+    refused = failure is not None and _is_refusal(failure.args[0].code())
+    raise (NotGrownError if refused else TryAgainError)(
         f"Kafka did not grow topic {topic} to {partitions} partitions: {failure or 'in time'}"
     )
+
+
+def _is_refusal(code: int) -> bool:
+    """Whether a broker said it; codes below 0 are the client's own, who cannot know."""
+    return code > 0 and code != KafkaError.REQUEST_TIMED_OUT
 
 
 def settings_of(admin: AdminClient, topic: str) -> Mapping[str, str]:

@@ -8,6 +8,7 @@
                   └▶ CHECKPOINT → changelog → commit          writes/, checkpoint.py, changelog.py
     leader: heartbeats, rules repeated, 1m → 1h → 1d, trends  leader.py, rollup/, trends/
             shards of hot counters, for producers to follow   planning/
+            how many partitions there are, for reads          control/
             log and ClickHouse held against each other        reconcile/
             (of a build that is not live: rollups alone)      builds/
     in a thread beside it: commands to strict counters        strict/
@@ -28,6 +29,7 @@ import mode
 from pipeline import bulk, store, takeover, topics
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
+from pipeline.control.leaders_pass import NotingPartitions
 from pipeline.control.shard_plan import keep_plan_with
 from pipeline.group import Group
 from pipeline.kafka_clients import faust_credentials
@@ -128,6 +130,7 @@ def build_app(
         keep_plan_with(settings.kafka, clock),
         score_trends_with(settings, clock),
         planning=ShardPlanning(settings, clock),
+        noting=NotingPartitions(settings),
         is_live=following.is_live,
         reconcile=LeadersPass(settings, clock).run,
         clock=clock,

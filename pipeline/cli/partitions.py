@@ -23,21 +23,25 @@ def partitions(
 ) -> None:
     """Show the partitions, or grow the source and the changelogs of all builds together.
 
-    Workers share the new ones by themselves within half a minute. Asking again for the same number
-    sets right what was cut short. There is no way back: Kafka takes no partition away.
+    Takes ten seconds, in which reads hear of it: none is complete until the new ones are counted.
+    Workers share them by themselves within half a minute. Asking again for the same number sets
+    right what was cut short. There is no way back: Kafka takes no partition away.
 
     Example: `tally partitions 16`
     """
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.apply_rules import RulesInLog  # noqa: PLC0415 - brings the clients
     from pipeline.control.grow import grow, partitions_now  # noqa: PLC0415
+    from pipeline.control.noted_partitions import NotedPartitions  # noqa: PLC0415
     from schemas.settings import load_settings  # noqa: PLC0415
 
     settings = load_settings()
     with contextlib.closing(connect(settings.clickhouse)) as client:
         rules = RulesInLog(settings, client, SystemClock())
         before = partitions_now(settings.kafka, rules)
-        now = before if number is None else grow(settings.kafka, rules, number)
+        now = before
+        if number is not None:
+            now = grow(settings.kafka, rules, NotedPartitions(client), number)
     if json:
         print_json(now.document())
         return

@@ -1,20 +1,26 @@
 """`tally partitions`: how many there are, and growing source and changelogs together.
 
 The changelogs grow first, because a worker that is given a partition of the source recovers it from
-the same partition of its changelog; then the source; then every new partition gets the rules. Each
-step may be repeated, so what was cut short is set right by asking for the same number again.
+the same partition of its changelog. Then reads are told, and only when all have heard of it the
+source grows: from then on events may be in a partition that no worker has taken over, and no read
+may be complete without it. Then every new partition gets the rules. Each step may be repeated, so
+what was cut short is set right by asking for the same number again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipeline import topics
-from pipeline.errors import OperatorError
+from pipeline.control.noted_partitions import HEARD_S
+from pipeline.errors import OperatorError, TallyError
 
 if TYPE_CHECKING:
     from pipeline.control.apply_rules import RulesInLog
+    from pipeline.control.noted_partitions import Noted, NotedPartitions
     from schemas.addresses import KafkaAddress
 
 PARTITIONS_MAX = 4096
@@ -52,12 +58,12 @@ def partitions_now(kafka: KafkaAddress, rules: RulesInLog) -> Partitions:
     )
 
 
-def grow(kafka: KafkaAddress, rules: RulesInLog, wanted: int) -> Partitions:
+def grow(kafka: KafkaAddress, rules: RulesInLog, noted: NotedPartitions, wanted: int) -> Partitions:
     """Bring source and changelogs to `wanted` partitions, and the rules into each.
 
-    Blocks. Raises OperatorError for fewer than there are, since a partition cannot be taken away,
-    and when no rules were applied yet; TryAgainError when a server is away, and then what was done
-    stays done.
+    Blocks, for HEARD_S at least where the source is to grow. Raises OperatorError for fewer than
+    there are, since a partition cannot be taken away, and when no rules were applied yet;
+    TryAgainError when a server is away or refuses, and then what was done stays done.
     """
     now = partitions_now(kafka, rules)
     there_are = max(now.source, *now.changelogs.values(), 0)
@@ -74,7 +80,22 @@ def grow(kafka: KafkaAddress, rules: RulesInLog, wanted: int) -> Partitions:
     for build, count in now.changelogs.items():
         if count < wanted:
             topics.grow(admin, topics.changelog(build), wanted)
+    announced = noted.announce(wanted)
     if now.source < wanted:
-        topics.grow(admin, topics.INCREMENTS, wanted)
+        time.sleep(HEARD_S)
+        _grow_source(admin, wanted, noted, announced)
     rules.repeat()
     return partitions_now(kafka, rules)
+
+
+def _grow_source(
+    admin: topics.Admin, wanted: int, noted: NotedPartitions, announced: Noted
+) -> None:
+    """Takes back what was announced if Kafka refuses. Blocks; raises as `topics.grow`."""
+    try:
+        topics.grow(admin, topics.INCREMENTS, wanted)
+    except topics.NotGrownError:
+        # Where this fails as well, the leader does it in a while.
+        with contextlib.suppress(TallyError):
+            noted.replace(announced, topics.partition_counts(admin)[topics.INCREMENTS])
+        raise

@@ -35,27 +35,32 @@ class AsOf:
 
 
 def as_of(
-    positions: Sequence[FlushedShard], now_ms: int, rules: CountingRules | None = None
+    positions: Sequence[FlushedShard],
+    now_ms: int,
+    rules: CountingRules | None = None,
+    partitions: int = 0,
 ) -> AsOf:
     """As of when cells are that were read after these positions.
 
-    `rules` are those applied last, where they were read: by them, shards that were never flushed
-    are missed.
+    `rules` are those applied last and `partitions` how many are noted, where they were read: by
+    them, shards that were never flushed are missed.
     """
     flushed = {shard.shard: shard.flushed_at_ms for shard in positions}
-    shards = expected_shards(positions, rules)
+    shards = expected_shards(positions, rules, partitions)
     return oldest([flushed.get(shard) for shard in shards], now_ms, COMPLETE_WITHIN_MS)
 
 
-def expected_shards(positions: Sequence[FlushedShard], rules: CountingRules | None) -> range:
-    """The shards there are for certain: ClickHouse alone does not know of more.
+def expected_shards(
+    positions: Sequence[FlushedShard], rules: CountingRules | None, partitions: int
+) -> range:
+    """The shards there are, or are about to be, as far as ClickHouse knows.
 
-    Those up to the last that was ever flushed, and as many as the topic had when rules were applied
-    first, for Kafka takes no partition away. Those that were added since are known from when on
-    one after them, or they themselves, are flushed.
+    Those up to the last that was ever flushed, as many as the topic had when rules were applied
+    first, for Kafka takes no partition away, and as many as are noted: `tally partitions` notes
+    new ones before they are made, the leader those that others made.
     """
     flushed = max((shard.shard for shard in positions), default=-1) + 1
-    return range(max(flushed, 0 if rules is None else rules.id_partitions))
+    return range(max(flushed, 0 if rules is None else rules.id_partitions, partitions))
 
 
 def oldest(at_ms: Sequence[int | None], now_ms: int, complete_within_ms: int) -> AsOf:

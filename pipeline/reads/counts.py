@@ -63,6 +63,7 @@ class Ground:
     border: Border | None
     rules: CountingRules | None = None
     has_adjustments: bool = True
+    partitions: int = 0
 
     def is_strict(self, counter: str) -> bool:
         """Whether the counter's family is strict, by the rules applied last."""
@@ -82,7 +83,7 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
             return known
         if len(positions) == len(known.positions):
             is_adjusted = has_adjustments(reads, known.border)
-            return Ground(positions, known.border, known.rules, is_adjusted)
+            return replace(known, positions=positions, has_adjustments=is_adjusted)
     positions = reads.positions()
     border = read_border(reads, len(positions))
     if border is not None and any(shard.build != border.build for shard in positions):
@@ -90,7 +91,7 @@ def read_ground(reads: Reads, known: Ground | None = None) -> Ground:
         before, positions = len(positions), reads.positions(border.build)
         border = border if len(positions) == before else None
     is_adjusted = border is None or has_adjustments(reads, border)
-    return Ground(positions, border, reads.rules(), is_adjusted)
+    return Ground(positions, border, reads.rules(), is_adjusted, reads.partitions())
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def count_many(
     is_all_exact = is_of_all_time and spills == rests and not any(amounts.values())
     estimated = {} if is_all_exact else _estimated(reads, counters, scope, plan, cached=cached)
     known = (
-        as_of(positions, reads.now_ms(), ground.rules)
+        as_of(positions, reads.now_ms(), ground.rules, ground.partitions)
         if rolled_up is None
         else oldest(rolled_up, reads.now_ms(), _complete_within_ms(rollup_interval_ms))
     )
@@ -344,7 +345,8 @@ def _windows(sums: Sums, scope: Scope) -> list[WindowCount]:
 def _rolled_up(reads: Reads, ground: Ground) -> list[int | None]:
     """Up to which log time each shard is rolled up; None for one that never was."""
     rolled = reads.rolled_log_ms()
-    return [rolled.get(shard) for shard in expected_shards(ground.positions, ground.rules)]
+    shards = expected_shards(ground.positions, ground.rules, ground.partitions)
+    return [rolled.get(shard) for shard in shards]
 
 
 def _complete_within_ms(rollup_interval_ms: int) -> int:

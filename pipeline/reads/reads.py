@@ -11,7 +11,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.errors import TryAgainError
 from pipeline.reads import live
-from pipeline.reads.applied_rules import newest_rules
+from pipeline.reads.applied_rules import Applied, newest_applied, newest_rules
 from pipeline.slots import spill_counter
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pipeline.rules import CountingRules
 
 RULES_AGE_S = 5.0
-"""How old the rules may be by which it is told how a counter is read."""
+"""How old the rules may be by which it is told how a counter is read, and how many partitions are
+noted."""
 
 _NO_TABLES = ("UNKNOWN_TABLE", "UNKNOWN_DATABASE")
 
@@ -49,8 +50,8 @@ class Reads:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._rules: CountingRules | None = None
-        self._rules_s = float("-inf")
+        self._applied = Applied(None, 0)
+        self._applied_s = float("-inf")
 
     def now_ms(self) -> int:
         """The moment that answers are as of, by this machine's clock."""
@@ -92,10 +93,17 @@ class Reads:
 
     def rules(self) -> CountingRules | None:
         """The rules applied last, as they were known a few seconds ago."""
+        return self._newest().rules
+
+    def partitions(self) -> int:
+        """How many partitions are noted, as it was known a few seconds ago."""
+        return self._newest().partitions
+
+    def _newest(self) -> Applied:
         now_s = self._clock.monotonic_s()
-        if now_s - self._rules_s > RULES_AGE_S:
-            self._rules, self._rules_s = newest_rules(self), now_s
-        return self._rules
+        if now_s - self._applied_s > RULES_AGE_S:
+            self._applied, self._applied_s = newest_applied(self), now_s
+        return self._applied
 
     def positions(self, build: int | None = None) -> list[FlushedShard]:
         """How far every shard of a build is, of the current one if none is named."""

@@ -190,9 +190,8 @@ def greatest(
     """
     rows = (source or asked.source(reads)).greatest(asked.scope, k)
     notes = [] if rows else [asked.emptiness()]
-    return TopAnswer(
-        asked.ranking(as_of(positions, reads.now_ms(), reads.rules()), notes), ranked(rows)
-    )
+    known = as_of(positions, reads.now_ms(), reads.rules(), reads.partitions())
+    return TopAnswer(asked.ranking(known, notes), ranked(rows))
 
 
 def rank(
@@ -219,8 +218,9 @@ def rank(
     elif place.rank is None:
         notes = [f"it has no rank: its count in that time is {place.row.count:,}, not above 0"]
     above, below = _neighbours(place)
+    known = as_of(positions, reads.now_ms(), reads.rules(), reads.partitions())
     return RankAnswer(
-        ranking=asked.ranking(as_of(positions, reads.now_ms(), reads.rules()), notes),
+        ranking=asked.ranking(known, notes),
         counter=counter,
         rank=place.rank,
         of=place.of,

@@ -124,8 +124,9 @@ def _known(
     if minute.as_of_ms is None:
         return AsOf(None, None, complete=False)
     now_ms = reads.now_ms()
+    known = as_of(positions, now_ms, reads.rules(), reads.partitions())
     # A minute asked for by name is over in every shard, so nothing of it can be missing.
-    complete = question.at_ms is not None or as_of(positions, now_ms, reads.rules()).complete
+    complete = question.at_ms is not None or known.complete
     return AsOf(minute.as_of_ms, max(0, now_ms - minute.as_of_ms), complete)
 
 

@@ -93,7 +93,7 @@ def uniques(reads: Reads, question: Question) -> UniquesAnswer:
     windows = None if question.by is None else _windows(reads, question, span, union)
     number = _united(reads, question, span, union)
     united = union.span
-    known = as_of(positions, reads.now_ms(), reads.rules())
+    known = as_of(positions, reads.now_ms(), reads.rules(), reads.partitions())
     return UniquesAnswer(
         counters=list(counters),
         uniques=number[0],

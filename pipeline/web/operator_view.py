@@ -31,7 +31,7 @@ def beat_view(services: Services) -> Ask:
     async def ask() -> dict[str, Any]:
         look = await services.flushed.look(BEAT_AGE_S)
         now_ms = services.clock.now_ms()
-        known = as_of(look.positions, now_ms, look.ground.rules)
+        known = as_of(look.positions, now_ms, look.ground.rules, look.ground.partitions)
         return {
             "at_ms": now_ms,
             "as_of": known.text,

@@ -26,6 +26,7 @@ SETTINGS = {
     "TALLY_CHECKPOINT_INTERVAL_S": "1",
 }
 READY = re.compile(r"^worker ready: (\d+) partitions$", re.MULTILINE)
+NOTED = "SELECT argMax(partitions, seen_at) FROM tally.topic_partitions"
 
 Event = dict[str, object]
 
@@ -155,3 +156,17 @@ def test_records_before_a_new_partitions_first_rules_are_counted_by_them(
     known = tally.json("rules")
     versions = {shard["shard"]: shard["version"] for shard in known["shards"]}
     assert versions[new] == known["rules"]["version"]
+    # Reads are told by the leader: who made it has not.
+    tally.wait_for(NOTED, [(AFTER + 1,)], timeout_s=PATIENCE_S)
+
+
+@pytest.mark.timeout(180)
+def test_the_leader_takes_back_what_was_announced_and_never_came(tally: RunningTally) -> None:
+    there_are = tally.json("partitions")["source"]
+    client = tally.client()
+    client.command("TRUNCATE TABLE tally.topic_partitions")
+    client.command(
+        "INSERT INTO tally.topic_partitions "
+        f"SELECT 'tally.increments', {there_are + 5}, now64(3) - toIntervalMinute(2)"
+    )
+    tally.wait_for(NOTED, [(there_are,)], timeout_s=PATIENCE_S)

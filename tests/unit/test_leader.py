@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.checkpoint import OwnedShard
 from pipeline.errors import TryAgainError
-from pipeline.leader import Leader, ShardPlanning
+from pipeline.leader import Leader, Passes
 from pipeline.reconcile.compared import Difference, Reconciled
 from pipeline.rollup.steps import Rolled
 from pipeline.rules import CountingRules
@@ -72,7 +72,8 @@ def leader(
     keep_plan: Callable[[CountingRules], None] = lambda _: None,
     score_trends: Callable[[CountingRules], TrendsScored] = lambda _: TrendsScored(0, 0, 0.0),
     *,
-    planning: ShardPlanning | None = None,
+    planning: Passes | None = None,
+    noting: Passes | None = None,
     is_live: Callable[[], bool] = lambda: True,
     reconcile: Callable[[], Reconciled] = lambda: Reconciled(1),
 ) -> Leader:
@@ -96,6 +97,7 @@ def leader(
         keep_plan,
         score_trends,
         planning=planning or Planning(),
+        noting=noting or Planning(),
         is_live=is_live,
         reconcile=reconcile,
         clock=StillClock(),
@@ -329,3 +331,32 @@ async def test_the_leader_of_a_build_that_is_not_live_only_rolls_it_up() -> None
     assert planning.passes == 0
     live[0] = True
     await run_until(beating, lambda: control.appended)
+
+
+async def test_nothing_that_goes_wrong_ends_the_noting_of_partitions(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.leader.PARTITIONS_INTERVAL_S", 0.01)
+    noting = Planning(TryAgainError("Kafka is away"), KeyError("a mistake"))
+    duty = leader(Owner(0), Control(), [], noting=noting).note_partitions()
+    await run_until(duty, lambda: noting.passes >= 4)
+    assert noting.rests == 0
+    assert caplog.messages == [
+        "Kafka is away; trying again in 0 s",
+        "partitions cannot be noted; trying again",
+    ]
+
+
+async def test_only_the_live_builds_leader_notes_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.leader.PARTITIONS_INTERVAL_S", 0.01)
+    noting = Planning()
+    others = [
+        leader(Owner(1), Control(), [], noting=noting),
+        leader(Owner(0), Control(), [], noting=noting, is_live=lambda: False),
+    ]
+    for other in others:
+        noting.rests = 0
+        await run_until(other.note_partitions(), lambda: noting.rests >= 2)
+    assert noting.passes == 0

@@ -7,7 +7,7 @@ from pipeline.metrics.definitions.buckets import FRESHNESS_SECONDS, QUICK_SECOND
 from pipeline.reason_kinds import ReasonKind
 
 WriteKind = Literal["flush", "checkpoint"]
-Duty = Literal["rollup", "trends", "plan", "reconcile"]
+Duty = Literal["rollup", "trends", "plan", "partitions", "reconcile"]
 
 
 class ByWrite(NamedTuple):

@@ -95,7 +95,17 @@ def test_shards_that_the_first_rules_knew_of_are_missed_if_they_were_never_flush
     assert as_of(two, NOW_MS, CountingRules()).complete
     last_never_started = as_of(two, NOW_MS, CountingRules(id_partitions=3))
     assert last_never_started == AsOf(NOW_MS, 0, complete=False)
-    assert [*expected_shards([], CountingRules(id_partitions=2))] == [0, 1]
+    assert [*expected_shards([], CountingRules(id_partitions=2), 0)] == [0, 1]
+
+
+def test_shards_that_are_noted_are_missed_if_they_were_never_flushed() -> None:
+    two, rules = [flushed(0, NOW_MS), flushed(1, NOW_MS)], CountingRules(id_partitions=2)
+    assert as_of(two, NOW_MS, rules, 2).complete
+    assert as_of(two, NOW_MS, rules, 3) == AsOf(NOW_MS, 0, complete=False)
+    assert [*expected_shards(two, rules, 4)] == [0, 1, 2, 3]
+    # Fewer take nothing away: they are noted by who looked before.
+    assert [*expected_shards(two, rules, 1)] == [0, 1]
+    assert [*expected_shards(two, None, 0)] == [0, 1]
 
 
 def test_errors_have_a_column_only_where_there_are_any() -> None:

@@ -36,6 +36,7 @@ class World:
     looked_at: list[int | None] = field(default_factory=list)
     live: int = 1
     applied: CountingRules | None = None
+    noted: int = 0
     families: list[str] = field(default_factory=list)
     listed: int = 0
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -69,6 +70,10 @@ class World:
         """None while nobody applied any."""
         return self.applied
 
+    def partitions(self) -> int:
+        """0 while none are noted."""
+        return self.noted
+
     def rows(self, query: str, _: Any = None) -> list[tuple[Any, ...]]:
         """Of the border: one build, one cluster, and no day is final. Nothing is adjusted."""
         if "tally.newest_windows" in query:
@@ -87,7 +92,8 @@ class World:
     ) -> dict[str, CountAnswer]:
         self.counts += 1
         self.asked.append((mode, list(counters)))
-        known = as_of(ground.positions, self.clock.now_ms(), ground.rules)
+        now_ms = self.clock.now_ms()
+        known = as_of(ground.positions, now_ms, ground.rules, ground.partitions)
         stale_ms = self.rolled_up_ms if mode == "cached" else known.staleness_ms
         return {
             counter: CountAnswer(
