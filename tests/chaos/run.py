@@ -1,5 +1,6 @@
 """One run: a site, senders, the schedule of a seed, quiet, and the truth checker."""
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -84,8 +85,12 @@ def run(
         webs = [web.url for web in site.webs]
         verdict = check(crew.journals, site.tally.kafka, site.door.url, webs, crew.ledgers)
         if verdict.differences:
-            # The disks go with the site; whoever looks for the cause wants to read the log.
-            shutil.copytree(folder / "log" / "data", folder / "log-kept", dirs_exist_ok=True)
+            # The disks go with the site; whoever looks for the cause wants to read both.
+            for data in (folder / "log" / "data", folder / "clickhouse"):
+                kept = folder / "kept" / data.relative_to(folder)
+                # What is written and removed meanwhile need not be whole.
+                with contextlib.suppress(shutil.Error):
+                    shutil.copytree(data, kept, dirs_exist_ok=True)
         return Outcome(seed, verdict, harms.begun)
     except BaseException:
         tell(site.said())

@@ -17,6 +17,7 @@ from pipeline.access.own import own_known
 from pipeline.access.sites import is_loopback
 from pipeline.clock import SystemClock
 from pipeline.embedded.clickhouse.control import remove_control, write_control
+from pipeline.embedded.clickhouse.errors import DISK_IS_FULL
 from pipeline.errors import OperatorError
 from pipeline.local.claim import claimed
 from schemas.settings import load_settings
@@ -27,7 +28,7 @@ HEADER_BYTES_MAX = 1 << 20
 
 
 def main() -> int:
-    """Runs until SIGTERM or SIGINT. Exit code 1, with one line on stderr, when it cannot start."""
+    """Runs until SIGTERM or SIGINT. Exit code 1, with one line on stderr, when it cannot."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.embedded.clickhouse")
     parser.add_argument("--data", type=Path, required=True, help="folder that keeps the tables")
     parser.add_argument("--host", default="127.0.0.1")
@@ -62,12 +63,19 @@ def main() -> int:
     except OperatorError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
         return 1
+    except OSError as error:
+        if error.errno not in DISK_IS_FULL:
+            raise
+        print(f"the disk of {options.data} is full: make room on it", file=sys.stderr)  # noqa: T201
+        return 1
     return 0
 
 
 async def serve(data: Path, host: str, port: int, access: Access | None) -> None:
-    """Serve until told to stop; raises OperatorError when the port or the folder cannot be had."""
+    """Serve until told to stop. Raises OperatorError when the port or the folder cannot be had, and
+    when the engine has to be started again; OSError when the disk is full."""
     # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
+    from pipeline.embedded.clickhouse.disk_watch import DiskWatch  # noqa: PLC0415
     from pipeline.embedded.clickhouse.engine import Engine  # noqa: PLC0415
     from pipeline.embedded.clickhouse.entrance import Entrance  # noqa: PLC0415
     from pipeline.embedded.clickhouse.freezing import Freezer  # noqa: PLC0415
@@ -78,14 +86,23 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
     from pipeline.metrics.values import Metrics  # noqa: PLC0415
 
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
+    spoilt: list[str] = []
+
+    def stop_as_spoilt(why: str) -> None:
+        spoilt.append(why)
+        loop.call_soon_threadsafe(stop.set)
+
     remove_control(data)
     spool = data / "door"
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir()
     engine = Engine(data / "engine")
+    watch = DiskWatch(engine, data / "engine", stop_as_spoilt)
     try:
+        watch.start()
         gate = WriteGate()
         freezer = Freezer(engine, data / "engine", data / "frozen", gate, SystemClock())
         freezing = Freezing(freezer, gate)
@@ -112,7 +129,10 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
         finally:
             await runner.cleanup()
     finally:
+        watch.close()
         engine.close()
+    if spoilt:
+        raise OperatorError(spoilt[0])
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> str:

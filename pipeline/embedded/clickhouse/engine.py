@@ -13,6 +13,7 @@ What trials with chDB 4.4 (engine 26.9) showed, and what follows from it here:
   And data in the query itself is cut off when it is large. So an INSERT reads its data from a file.
 - The engine makes up query ids; `log_comment` is the one free-text setting that system.processes
   shows, so it carries the client's id, and KILL QUERY finds queries by it.
+- A merge that runs out of space is told to nobody, either (disk_watch.py).
 - `INSERT … SELECT … FROM input()` with inline data inserts nothing and says so to nobody, either.
 """
 

@@ -1,5 +1,6 @@
 """ClickHouse's errors as clients see them: a code, a name, a text, an HTTP status."""
 
+import errno
 import re
 
 ACCESS_DENIED = 497
@@ -31,6 +32,9 @@ NAMES = {
     for name, value in globals().items()
     if isinstance(value, int) and not name.startswith("_")
 }
+
+DISK_IS_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+"""What the system says then."""
 
 # ClickHouse answers 500 to every code that is not listed here.
 _STATUS_OF_CODES = {

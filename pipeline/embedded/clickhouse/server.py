@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,8 +39,6 @@ READER_BYTES_MAX = HEAD_BYTES_MAX
 
 KILL_EVERY_S = 0.1
 CHUNK_BYTES = 1 << 18
-
-_DISK_IS_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 _NO_SUCH_PATH = (
     "There is no handle {path}\n\nUse / or /ping for health checks.\n"
@@ -140,7 +137,7 @@ class Door:
         except ClickHouseError as error:
             return self._refusal(error, query_id, measure)
         except OSError as error:
-            if error.errno not in _DISK_IS_FULL:
+            if error.errno not in errors.DISK_IS_FULL:
                 raise
             # The door's own files are on the engine's disk, so it tells as the engine would.
             full = errors.refusal(errors.NOT_ENOUGH_SPACE, "Not enough space: the disk is full")

@@ -1,21 +1,30 @@
 """A disk without a free byte: the door refuses as the engine does, and goes on once it has room."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.integration.clickhouse.process import ClickHouse
 from tests.kit.disks import Disk
+from tests.kit.door import Door
+from tests.kit.processes import ProcessFailedError, wait_until
 
 NOT_ENOUGH_SPACE = "243"
 ROWS = b"".join(b"%d\n" % number for number in range(100_000))
 INSERT = b"INSERT INTO t FORMAT TabSeparated\n"
+TABLE = "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a"
+FILLED = 6
+"""So often the disk is filled while parts are merged: without care a few times were enough."""
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    made = Disk(tmp_path / "data", megabytes=256)
+    made = Disk(tmp_path / "clickhouse", megabytes=256)
     if (why := made.mount()) is not None:
         pytest.skip(why)
     try:
@@ -28,7 +37,7 @@ def test_an_insert_on_a_full_disk_is_refused_with_a_code_and_works_once_there_is
     disk: Disk,
 ) -> None:
     with ClickHouse(disk.folder) as door:
-        door.rows("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
+        door.rows(TABLE)
         disk.fill()
         refused = door.ask(INSERT + ROWS)
         assert refused.status == 500
@@ -37,3 +46,80 @@ def test_an_insert_on_a_full_disk_is_refused_with_a_code_and_works_once_there_is
         disk.free()
         assert door.ask(INSERT + ROWS).status == 200
         assert door.rows("SELECT count() FROM t") == "100000\n"
+
+
+def ask(door: Door, statement: str | bytes) -> httpx.Response | None:
+    """None when nobody answers; then it is started again, as a supervisor does."""
+    try:
+        return httpx.post(door.url, content=statement, timeout=30)
+    except httpx.TransportError:
+        if not door.process.running:
+            with suppress(ProcessFailedError):  # Until there is room.
+                door.start()
+        return None
+
+
+def read(door: Door, statement: str) -> str:
+    answer = ask(door, statement)
+    return "" if answer is None or answer.status_code != 200 else answer.text
+
+
+@pytest.mark.timeout(300)
+def test_all_that_was_acknowledged_is_there_although_the_disk_was_full_while_parts_were_merged(
+    disk: Disk,
+) -> None:
+    """Such parts had empty files, and took the place of those they were made of."""
+    door, acknowledged = Door(disk.folder.parent), set[int]()
+    is_over = threading.Event()
+    filling = threading.Thread(target=fill_and_free, args=(disk, is_over))
+    door.start()
+    try:
+        ask(door, TABLE)
+        filling.start()
+        for first in count(step=200):
+            numbers = range(first, first + 200)
+            answer = ask(door, INSERT + b"".join(b"%d\n" % number for number in numbers))
+            if answer is not None and answer.status_code == 200:
+                acknowledged.update(numbers)
+            if is_over.wait(0.02):
+                break
+
+        def is_there() -> bool:
+            found = {int(line) for line in read(door, "SELECT a FROM t").split()}
+            return acknowledged <= found
+
+        wait_until(is_there, "all that was acknowledged can be read", poll_s=0.5)
+        assert acknowledged
+    finally:
+        is_over.set()
+        door.kill()
+
+
+def fill_and_free(disk: Disk, is_over: threading.Event) -> None:
+    """While somebody writes, so that parts are being merged."""
+    for _ in range(FILLED):
+        is_over.wait(1.5)
+        disk.fill()
+        is_over.wait(1.5)
+        disk.free()
+    is_over.set()
+
+
+def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(disk: Disk) -> None:
+    door = Door(disk.folder.parent)
+    door.start()
+    try:
+        ask(door, TABLE)
+        for _ in range(2):
+            ask(door, INSERT + ROWS)
+        ask(door, "OPTIMIZE TABLE t")
+        [path] = read(door, "SELECT path FROM system.parts WHERE active AND table = 't'").split()
+        (Path(path) / "data.bin").write_bytes(b"")
+        disk.fill()
+        assert door.process.wait() == 1
+        assert "was full while parts were merged: starting again" in door.process.output()
+        disk.free()
+        door.start()
+        assert read(door, "SELECT count() FROM t") == "200000\n"
+    finally:
+        door.kill()
