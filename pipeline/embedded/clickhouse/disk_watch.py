@@ -1,10 +1,10 @@
 """Keeps the engine from merging parts on a disk that is nearly full.
 
 chDB 4.4 (engine 26.9) tells nobody when a merge runs out of space: the part that it makes takes the
-place of those it was made of, and has empty files. These others stay on the disk for some minutes,
-and the next start finds them, and sets the spoilt part aside. So while little is free nothing is
-merged, and where a merge ran out of space nevertheless, the process ends in order to be started
-again.
+place of those it was made of, and has empty files. These others stay on the disk for two minutes
+(engine.xml), and the next start finds them, and sets the spoilt part aside. So while little is free
+nothing is merged, and where a merge ran out of space nevertheless, the process ends in order to be
+started again.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from pipeline.errors import OperatorError
 # chDB's type stubs leave out most of its native module.
 _native: Any = _chdb
 _FAILURES = (RuntimeError, UnicodeDecodeError)
+_CONFIG = Path(__file__).with_name("engine.xml")
 
 
 class Connection:
@@ -72,8 +73,10 @@ class Engine:
         """Blocks for up to seconds; raises OperatorError when the engine cannot open the folder."""
         if "?" in str(data):
             raise OperatorError(f"ClickHouse cannot open {data}: its name may not hold a '?'")
-        # chDB's defaults are those of a command line; these two make them a server's again.
-        self._path = f"{data}?implicit_select=0&allow_introspection_functions=0"
+        # chDB's defaults are those of a command line; these make them a server's again.
+        self._path = (
+            f"{data}?implicit_select=0&allow_introspection_functions=0&config-file={_CONFIG}"
+        )
         # Without this, chDB takes over the process's fatal signals and its clean stop.
         _native.set_signal_handlers_enabled(0)
         try:
