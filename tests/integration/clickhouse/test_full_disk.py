@@ -126,7 +126,7 @@ def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(disk: Dis
 
 
 def test_what_was_merged_is_kept_for_two_minutes(tmp_path: Path) -> None:
-    """By itself chDB removes it within half a minute: then nothing is left when a part is spoilt."""
+    """By itself chDB removes it within half a minute: nothing is left then of a spoilt part."""
     with ClickHouse(tmp_path / "data") as door:
         kept = "SELECT value FROM system.merge_tree_settings WHERE name = 'old_parts_lifetime'"
         assert door.rows(kept) == "120\n"
