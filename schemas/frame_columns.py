@@ -51,12 +51,18 @@ def surely_valid(chunk: pa.Array) -> bool:
     return len(used) == 0 or bool(used.max() < 0x80)
 
 
+def _whole(buffer: pa.Buffer | bytes, size: int) -> npt.NDArray[np.int32]:
+    """The items of so many bytes in it; it may have some bytes more, and Arrow does not mind."""
+    used = memoryview(buffer)
+    return np.frombuffer(used[: len(used) // size * size], np.int32)
+
+
 def starts_and_bytes(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Where each text starts, with the end of the last one after it, and the bytes of all."""
     _, starts, data = texts.buffers()
     if starts is None or len(texts) == 0:
         return np.zeros(len(texts) + 1, np.int32), np.zeros(0, np.uint8)
-    places = np.frombuffer(starts, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    places = _whole(starts, 4)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
         return places, np.zeros(0, np.uint8)
     return places, np.frombuffer(data, np.uint8)
@@ -88,8 +94,8 @@ def _lengths(chunk: pa.Array) -> pa.Array:
         return pc.binary_length(chunk)
     # A view is sixteen bytes and starts with its length; many may share the same text, and Arrow
     # has no kernel for their lengths. That of a null may be anything.
-    views = chunk.buffers()[1].slice(16 * chunk.offset, 16 * len(chunk)) if len(chunk) else b""
-    lengths = np.frombuffer(views, np.int32).reshape(-1, 4)[:, 0].astype(np.int64)
+    views = _whole(chunk.buffers()[1] or b"", 16).reshape(-1, 4)
+    lengths = views[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
     return pa.array(lengths, mask=chunk.is_null().to_numpy(zero_copy_only=False))
 
 

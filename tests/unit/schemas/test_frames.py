@@ -6,6 +6,7 @@ import pytest
 from pyarrow import ipc
 
 from pipeline.errors import BadInputError
+from schemas.checks import bad_rows
 from schemas.frame_columns import as_text, repeated_text_bytes
 from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
 from schemas.frame_weights import Weight, weights_of
@@ -209,6 +210,24 @@ def test_views_with_bytes_left_over_are_read() -> None:
     assert weights_of([written]) == [Weight(rows=2, text_bytes=29)]
     _, columns = typed_frames([written])
     assert columns["counter"].to_pylist() == ["a:b", "likes:" + "x" * 20]
+
+
+def test_texts_whose_places_have_bytes_left_over_are_read() -> None:
+    texts = pa.array(["a:b", "é:c", "d:e"])
+    written = frame_bytes(pa.record_batch({"counter": texts, "region": texts}))
+    of_four_places, of_more = struct.pack("<q", 16), struct.pack("<q", 17)
+    damaged = [
+        written[:at] + of_more + written[at + 8 :]
+        for at in range(0, len(written) - 8, 8)
+        if written[at : at + 8] == of_four_places
+    ]
+    uneven = [table for table in map(read_written, damaged) if isinstance(table, pa.Table)]
+    sizes = {buffer.size for table in uneven for buffer in table["region"].chunk(0).buffers()[1:]}
+    assert 17 in sizes
+    for table in uneven:
+        _, columns = typed_frames([table])
+        assert columns["region"].to_pylist() == texts.to_pylist()
+        assert not bad_rows(columns).any()
 
 
 def test_a_time_zone_that_is_no_text_is_refused() -> None:
