@@ -16,9 +16,8 @@ from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.reads.counts import CountAnswer, Question, count
 from pipeline.reads.reads import Reads
 from schemas.addresses import KafkaAddress
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import wait_until
-from tests.kit.tally import RunningTally, start_worker, tally_on
+from tests.kit.tally import RunningTally, start_worker, tally_alone
 
 BEFORE, AFTER = 2, 3
 COUNTER = "likes:a"
@@ -27,18 +26,12 @@ SETTINGS = {
     "TALLY_FLUSH_INTERVAL_S": "0.2",
     "TALLY_CHECKPOINT_INTERVAL_S": "1",
 }
-PATIENCE_S = 60
 
 
 @pytest.fixture
 def tally(tmp_path: Path) -> Iterator[RunningTally]:
-    log = EmbeddedLog(tmp_path / "log")
-    log.start()
-    try:
-        with tally_on(log, tmp_path, settings=SETTINGS) as running:
-            yield running
-    finally:
-        log.kill()
+    with tally_alone(tmp_path, SETTINGS) as running:
+        yield running
 
 
 def send(tally: RunningTally, partition: int, number: int) -> None:
@@ -56,7 +49,7 @@ def wait_counted(reads: Reads, total: int) -> None:
         answer = read(reads)
         return answer.complete and answer.total == total
 
-    wait_until(is_counted, f"{total} and complete", timeout_s=PATIENCE_S, poll_s=0.2)
+    wait_until(is_counted, f"{total} and complete", poll_s=0.2)
 
 
 @pytest.mark.timeout(240)  # two starts of a worker on two busy cores

@@ -18,6 +18,7 @@ from clickhouse_connect.driver import Client
 
 from pipeline import cli
 from tests.kit.door import Door
+from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import PATIENCE_S, Process, wait_until
 
 TALLY = (sys.executable, "-m", "pipeline.cli")
@@ -179,6 +180,18 @@ def tally_on(
                 worker.kill()
     finally:
         door.kill()
+
+
+@contextmanager
+def tally_alone(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[RunningTally]:
+    """As `tally_on`, with an embedded log of its own."""
+    log = EmbeddedLog(folder / "log")
+    log.start()
+    try:
+        with tally_on(log, folder, settings=settings) as running:
+            yield running
+    finally:
+        log.kill()
 
 
 def start_worker(tally: RunningTally, output_path: Path) -> Process:

@@ -14,8 +14,7 @@ from benchmarks._viral_load import VIRAL, Load
 from pipeline.planning.following import PlanFollower
 from pipeline.producer import Producer
 from schemas.addresses import KafkaAddress
-from tests.kit.embedded import EmbeddedLog
-from tests.kit.tally import RunningTally, tally_on
+from tests.kit.tally import RunningTally, tally_alone
 
 PARTITIONS = 8
 LOW, HIGH = 20, 2_000
@@ -36,13 +35,8 @@ TURN_S = 0.05
 
 @pytest.fixture
 def tally(tmp_path: Path) -> Iterator[RunningTally]:
-    log = EmbeddedLog(tmp_path / "log")
-    log.start()
-    try:
-        with tally_on(log, tmp_path, settings=SETTINGS) as running:
-            yield running
-    finally:
-        log.kill()
+    with tally_alone(tmp_path, SETTINGS) as running:
+        yield running
 
 
 def send_until(load: Load, rate: float, holds: Callable[[], object], what: str) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import wait_until
-from tests.kit.tally import RunningTally, start_worker, tally_on
+from tests.kit.tally import RunningTally, start_worker, tally_alone
 
 QUICK = {
     "TALLY_PARTITIONS": "2",
@@ -24,13 +23,8 @@ PER_BATCH = 400
 
 @pytest.fixture
 def tally(tmp_path: Path) -> Iterator[RunningTally]:
-    broker = EmbeddedLog(tmp_path / "log")
-    broker.start()
-    try:
-        with tally_on(broker, tmp_path, settings=QUICK) as running:
-            yield running
-    finally:
-        broker.kill()
+    with tally_alone(tmp_path, QUICK) as running:
+        yield running
 
 
 def produce(tally: RunningTally, batch: int) -> None:
