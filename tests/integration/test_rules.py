@@ -20,7 +20,7 @@ from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process, wait_until
-from tests.kit.tally import START_TIMEOUT_S, TALLY, Done, RunningTally, start_worker, tally_on
+from tests.kit.tally import START_TIMEOUT_S, TALLY, Done, RunningTally, start_worker, tally_alone
 
 PARTITIONS = 3
 HOUR_MS = 3_600_000
@@ -35,13 +35,8 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTally]:
     folder = tmp_path_factory.mktemp("rules")
-    log = EmbeddedLog(folder / "log")
-    log.start()
-    try:
-        with tally_on(log, folder, settings=SETTINGS) as running:
-            yield running
-    finally:
-        log.kill()
+    with tally_alone(folder, SETTINGS) as running:
+        yield running
 
 
 def shown(tally: RunningTally) -> dict[str, Any]:
