@@ -16,7 +16,9 @@ from aiokafka.record.util import decode_varint
 from crc32c import crc32c
 
 from pipeline.bounded_codecs import DECODERS, UNPACKED_BYTES_MAX
+from pipeline.bounded_headers import HEADERS_MAX
 from pipeline.fetch_bounds import FetchSize
+from pipeline.lanes import OWN_HEADERS
 from schemas.blobs import Blobs
 from schemas.records import Headers, Records
 
@@ -48,6 +50,8 @@ epoch and sequence, and how many records there are."""
 _CODECS = 7
 _LOG_APPEND_TIME = 8
 
+_OWN_HEADERS: dict[bytes | None, str] = {name.encode(): name for name in OWN_HEADERS}
+
 
 class _Batch(NamedTuple):
     """Where the records of a batch are: in the bytes of the fetch, or decompressed."""
@@ -63,7 +67,7 @@ class _Batch(NamedTuple):
 
 
 class FoundHeaders(Sequence[Headers]):
-    """The headers of records, read when they are asked for."""
+    """The headers of records that Tally goes by, read when they are asked for."""
 
     def __init__(self, data: NDArray[np.uint8], places: NDArray[np.int64]) -> None:
         self._data = data
@@ -85,8 +89,8 @@ class FoundHeaders(Sequence[Headers]):
         for _ in range(count):
             name, at = _blob(buffer, at)
             value, at = _blob(buffer, at)
-            # A name that is no text is none of Tally's: kept in a readable form, it means nothing.
-            headers.append(((name or b"").decode(errors="backslashreplace"), value))
+            if name in _OWN_HEADERS:
+                headers.append((_OWN_HEADERS[name], value))
         return tuple(headers)  # type: ignore[arg-type]  # a header without a value has None
 
 
@@ -184,7 +188,7 @@ class FoundRecords:
         for batch, start in zip(self._batches, starts, strict=True):
             end = start + len(batch.data)
             out = (offsets, times_ms, blobs, headers_at, is_marked)
-            if not find_records(data, start, end, row, batch.records, *out):
+            if not find_records(data, start, end, row, batch.records, HEADERS_MAX, *out):
                 return None
             rows = slice(row, row + batch.records)
             deltas = offsets[rows]

@@ -19,10 +19,13 @@ RETRY_HEADER = "tally-retry"
 """On a retried dead letter: the refused place and its log time, as `offset/row/timestamp_ms`."""
 
 UNREADABLE_HEADER = "tally-unreadable"
-"""On what stands for a batch that could not be read (pipeline/record_batches.py)."""
+"""On what stands for a batch that could not be read (pipeline/kept_batches.py)."""
 
 INCREMENTS_KIND = "increments"
 CONTENT_TYPE_HEADER = "content-type"
+
+OWN_HEADERS = frozenset({KIND_HEADER, RETRY_HEADER, UNREADABLE_HEADER, CONTENT_TYPE_HEADER})
+"""Those that Tally goes by; pipeline/native/records.py has them as well."""
 
 _RETRY = re.compile(rb"([0-9]{1,18})/([0-9]{1,9})/([0-9]{1,15})")
 _JSON = "json"

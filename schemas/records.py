@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Headers = tuple[tuple[str, bytes], ...]
-"""The headers of one record, in their order; a name may occur more than once."""
+"""Those headers of a record that Tally goes by, in their order; a name may occur more than once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,16 +55,16 @@ def _after_blob(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 
 @within_kernels
-def _after_headers(data: Bytes, at: int, end: int) -> tuple[bool, int]:
-    """Whether a header is one that Tally goes by, and where the headers end."""
+def _after_headers(data: Bytes, at: int, end: int) -> tuple[int, bool, int]:
+    """How many headers there are, whether Tally goes by one of them, and where they end."""
     count, at = _varint(data, at, end)
     if at < 0 or count < 0 or count > end - at:
-        return False, NOT_WHOLE
+        return 0, False, NOT_WHOLE
     is_marked = False
     for _ in range(count):
         start, size, at = _after_blob(data, at, end)
         if at < 0 or size < 0:
-            return False, NOT_WHOLE
+            return 0, False, NOT_WHOLE
         is_marked = (
             is_marked
             or _is(data, start, size, b"tally-kind")
@@ -74,13 +74,14 @@ def _after_headers(data: Bytes, at: int, end: int) -> tuple[bool, int]:
         )
         _, _, at = _after_blob(data, at, end)
         if at < 0:
-            return False, NOT_WHOLE
-    return is_marked, at
+            return 0, False, NOT_WHOLE
+    return count, is_marked, at
 
 
 @kernel(
     types.boolean(
         BYTES,
+        types.int64,
         types.int64,
         types.int64,
         types.int64,
@@ -98,6 +99,7 @@ def find_records(
     end: int,
     first: int,
     count: int,
+    headers_max: int,
     offset_deltas: Int64s,
     time_deltas: Int64s,
     blobs: Int64s,
@@ -108,9 +110,10 @@ def find_records(
 
     For each: its offset and its time since the batch's; in `blobs` the start and the size of its
     key and of its value, a size of -1 for none; where its headers are; whether one of them is among
-    those that tell what a record is. False if the bytes are no such records: rows then mean
-    nothing.
+    those that tell what a record is. False if the bytes are no such records, or if these have more
+    than `headers_max` headers: rows then mean nothing.
     """
+    headers = 0
     for row in range(first, first + count):
         size, start = _varint(data, at, end)
         if start < 0 or size < 1 or size > end - start:
@@ -132,7 +135,8 @@ def find_records(
         if at < 0:
             return False
         headers_at[row] = at
-        is_marked[row], at = _after_headers(data, at, record_end)
-        if at != record_end:
+        own, is_marked[row], at = _after_headers(data, at, record_end)
+        headers += own
+        if at != record_end or headers > headers_max:
             return False
     return at == end

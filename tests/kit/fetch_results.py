@@ -27,11 +27,12 @@ def batch_of(
     *values: bytes,
     headers: list[tuple[str, bytes]] | None = None,
     codec: int = ZSTD,
+    key: bytes | None = None,
 ) -> bytes:
-    """A batch of records without keys, all with the same headers."""
+    """A batch of records, all with the same key and headers."""
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 24)
     for number, value in enumerate(values):
-        assert builder.append(number, NOW_MS, None, value, headers or []) is not None
+        assert builder.append(number, NOW_MS, key, value, headers or []) is not None
     return struct.pack(">q", base_offset) + bytes(builder.build())[8:]
 
 

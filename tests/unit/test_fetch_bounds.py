@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import fetch_bounds, found_records, record_batches
+from pipeline import bounded_headers, fetch_bounds, found_records, kept_batches
 from pipeline.decode import COLUMNS, UNREADABLE_REASON, Decoded, decode
 from pipeline.draining import drain, pending, read
 from pipeline.fetches import cut_after
@@ -155,18 +155,70 @@ def test_a_batch_that_claims_many_records_makes_no_room_for_them() -> None:
 async def test_a_batch_of_too_many_records_is_one_dead_letter(
     monkeypatch: pytest.MonkeyPatch, *, find: bool
 ) -> None:
-    for module in (found_records, record_batches):
+    for module in (found_records, kept_batches):
         monkeypatch.setattr(module, "RECORDS_MAX", 3)
     raw = batch_of(0, *EVENTS[:3]) + batch_of(3, *EVENTS[:4]) + batch_of(7, EVENTS[0])
     counted = [(0, 0, "a:0"), (1, 0, "a:1"), (2, 0, "a:2"), (7, 0, "a:0")]
     assert told(pieces(raw, find=find)) == sorted([*counted, (3, 0, UNREADABLE_REASON)])
 
 
+@BOTH
+async def test_a_batch_of_too_many_headers_is_one_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, *, find: bool
+) -> None:
+    for module in (bounded_headers, found_records):
+        monkeypatch.setattr(module, "HEADERS_MAX", 6)
+    three = [("x", b"y"), ("tally-kind", b"increments"), ("trace", b"")]
+    raw = batch_of(0, *EVENTS[:2], headers=three) + batch_of(2, *EVENTS[:3], headers=three)
+    raw += batch_of(5, *EVENTS[:6], headers=[("x", b"y")])
+    counted = [(0, 0, "a:0"), (1, 0, "a:1"), *((5 + n, 0, f"a:{n}") for n in range(6))]
+    assert told(pieces(raw, find=find)) == sorted([*counted, (2, 0, UNREADABLE_REASON)])
+
+
+@BOTH
+@pytest.mark.parametrize("codec", [0, 4], ids=["plain", "zstd"])
+async def test_millions_of_headers_are_never_made(codec: int, *, find: bool) -> None:
+    """As objects they would be half a gigabyte; one of them is what makes a reader look."""
+    headers = [("", b"")] * 4_000_000 + [("tally-kind", b"increments")]
+    raw = batch_of(0, EVENTS[0], headers=headers, codec=codec) + batch_of(1, EVENTS[1])
+    del headers
+    tracemalloc.start()
+    found = told(pieces(raw, find=find))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [(0, 0, UNREADABLE_REASON), (1, 0, "a:1")]
+    assert most < 128 << 20
+
+
+async def test_a_fetch_ends_with_so_many_headers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_bounds, "ROWS_MAX", 10)
+    traced = [("trace", b"%d" % number) for number in range(4)]
+    raw = b"".join(batch_of(n, EVENTS[n], headers=traced) for n in range(6))
+    assert [fetch.next_offset for fetch in pieces(raw)] == [2, 4, 6]
+
+
+async def test_what_a_consumer_of_aiokafkas_is_given_at_once_is_bounded() -> None:
+    """Deciders of strict counters read so. All of it would be gigabytes, out of a few kilobytes."""
+    bomb = bytes(3 << 20)
+    raw = b"".join(batch_of(number, bomb) for number in range(10))
+    assert len(raw) < 10_000
+    found, start = [], 0
+    while start < 10:
+        rest = b"".join(raw[a:b] for (a, b), (_, after) in batches_of(raw) if after > start)
+        result = result_of(rest, start)
+        given = result.getall()
+        found.append([record.offset for record in given])
+        position = result._assignment.state_value(result._topic_partition).position
+        assert position == given[-1].offset + 1
+        start = position
+    assert found == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
 def test_many_batches_that_cannot_be_read_are_found_in_one_pass() -> None:
     raw = b"".join(claiming(batch_of(n, b"a", codec=0), 2) for n in range(5000))
     kept = KeptRecords(raw)
     batches = [kept.next_batch() for _ in range(5000)]
-    found = made_of(batches, kept).records(0)
+    found = made_of(batches).records(0)
     assert [len(value or b"") for value in found.values] == [len(raw) // 5000] * 5000
 
 
@@ -185,6 +237,6 @@ def test_counters_that_are_too_long_for_one_array_are_encoded() -> None:
 def test_where_batches_are_not_known_each_frame_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_weights, "MAX_BATCH_ROWS", 5)
     kept = KeptRecords(batch_of(0, *[frame_of("a:b", 5)] * 3, headers=FRAME))
-    records = made_of([kept.next_batch()], kept).records(3)
+    records = made_of([kept.next_batch()]).records(3)
     assert decode(records).columns.num_rows == 5
     assert decode(replace(records, batch_offsets=None)).columns.num_rows == 15

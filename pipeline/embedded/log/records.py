@@ -12,6 +12,7 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from crc32c import crc32c
 
 from pipeline.bounded_codecs import DECODERS, bound_decompression
+from pipeline.bounded_headers import has_too_many_headers
 from pipeline.embedded.log.batch import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -34,8 +35,11 @@ _ENCODE: dict[int, Callable[[bytes], bytes]] = {
 def records_of(batch: memoryview) -> Iterator[DefaultRecord]:
     """The records, decompressed, made one by one: all of them may be a thousand times the batch.
 
-    Raises BadInputError where the bytes are no such thing, be it after many records.
+    Raises BadInputError where the bytes are no such thing, be it after many records, and where
+    these have too many headers.
     """
+    if has_too_many_headers(batch):
+        raise BadInputError("records with more headers than anybody means to send")
     try:
         yield from DefaultRecordBatch(bytes(batch))
     except Exception as error:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from pipeline import bounded_headers
 from pipeline.embedded.log import compaction, groups, server
 from pipeline.embedded.log.batch import RECORDS_MAX, RejectedBatchError, admit
 from pipeline.embedded.log.broker import Broker
@@ -18,8 +19,10 @@ from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.handlers import commits, fetch
 from pipeline.embedded.log.handlers.context import Context
 from pipeline.embedded.log.protocol.wire import BODY_BYTES_MAX, Request, read_body
+from pipeline.embedded.log.records import has_null_key, records_of
 from pipeline.embedded.log.server import Connection, Peers
 from pipeline.errors import BadInputError
+from tests.kit.fetch_results import batch_of
 from tests.unit.embedded_log.batches import NONE, make_batch, make_dense, make_values
 from tests.unit.embedded_log.test_cleaner import HandClock
 from tests.unit.embedded_log.test_groups import Table
@@ -53,6 +56,16 @@ class Wire(asyncio.Transport):
 
     def write(self, _data: Any) -> None:
         self.asked.append("write")
+
+
+def test_a_batch_of_too_many_headers_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = memoryview(batch_of(0, b"a", b"b", headers=[("x", b"y")] * 3, key=b"k"))
+    assert not has_null_key(batch)
+    assert [record.value for record in records_of(batch)] == [b"a", b"b"]
+    monkeypatch.setattr(bounded_headers, "HEADERS_MAX", 5)
+    assert has_null_key(batch)
+    with pytest.raises(BadInputError, match="more headers than"):
+        next(records_of(batch))
 
 
 def received(connection: Connection, data: bytes) -> None:
