@@ -43,7 +43,7 @@ def drain(result: FetchResult, tp: TP) -> Fetch | None:
     the rest is fetched again. What a transaction wrote that was aborted is left out, if the
     consumer reads what is committed. Raises CorruptRecordException when a batch is not what its CRC
     says; the consumer then fetches again. A batch whose CRC fits and that cannot be read is one
-    record (pipeline/record_batches.py).
+    record (pipeline/kept_batches.py).
     """
     return take(result, read(pending(result, tp)), tp) if is_usable(result, tp) else None
 
@@ -87,7 +87,7 @@ def read(pending: Pending, *, find: bool = False, is_counted: bool = False) -> D
     """
     tp, held = pending
     start, batches = held.next_fetch_offset, held._records
-    reader = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords(batches)
+    reader = FoundRecords(batches.raw) if find and has_places(batches.raw) else MadeRecords()
     taken: list[Any] = []
     passed: list[_Passed] = []
     while batches.has_next() and not reader.size.is_enough:
@@ -105,7 +105,7 @@ def read(pending: Pending, *, find: bool = False, is_counted: bool = False) -> D
     records = reader.records(tp.partition)
     if records is None:
         # A batch cannot be read: then each is looked at by itself.
-        records = made_of(taken, batches).records(tp.partition)
+        records = made_of(taken).records(tp.partition)
     decoded = decode(records, is_bounded=True).encoded() if is_counted else None
     if decoded is not None and (end := decoded.end) is not None:
         passed = [one for one in passed if one.mark.base_offset < end]

@@ -144,8 +144,14 @@ def _place_of(message: Message, topic: str) -> tuple[int, int | None]:
 
 
 def headers_of(message: Message) -> Headers:
-    """A message's headers in their order; one without a value has an empty one."""
-    headers = message.headers() or []
+    """A message's headers in their order; one without a value has an empty one.
+
+    If the name of one is no text, the client can tell none of them.
+    """
+    try:
+        headers = message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        return ()
     pairs = headers.items() if isinstance(headers, dict) else headers
     return tuple((name, _as_bytes(value)) for name, value in pairs)
 

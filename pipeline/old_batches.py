@@ -1,23 +1,19 @@
 """Batches of Kafka's formats 0 and 1, which no client has written since 2017.
 
 Workers do not read their records: such a batch is one that cannot be read, so one dead letter
-(pipeline/record_batches.py). A broker that still holds some hands them out as they are, and
+(pipeline/kept_batches.py). A broker that still holds some hands them out as they are, and
 aiokafka's objects for them lack what those of format 2 have.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from pipeline.found_records import MAGIC_AT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLD_BYTES_MIN = 26
 """Of a batch of format 0 with one record that has neither key nor value."""
@@ -49,10 +45,6 @@ class OldBatch:
     def validate_crc(self) -> bool:
         """Whether it has the checksum that it says it has."""
         return bool(crc32(memoryview(self._raw)[MAGIC_AT:]) == self.crc)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Its records as aiokafka reads them, for consumers of other topics. May raise anything."""
-        return iter(LegacyRecordBatch(self._raw, self._magic))
 
 
 def old_batch(raw: bytes) -> OldBatch:

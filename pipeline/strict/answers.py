@@ -62,10 +62,13 @@ class Answers:
             del self._waiting[counter]
 
     def hear(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the changelog. Raises OperatorError for what this Tally cannot read."""
-        if value is None or not self._waiting:
+        """A record of the changelog. Raises OperatorError for what this Tally cannot read.
+
+        What stands for a batch that nobody can read has no key, and is no answer.
+        """
+        if key is None or value is None or not self._waiting:
             return
-        waiting = self._waiting.get(counter_of(key or b""))
+        waiting = self._waiting.get(counter_of(key))
         if waiting is None:
             return
         found = told(value)

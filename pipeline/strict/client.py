@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from pipeline import topics
 from pipeline.errors import TryAgainError
 from pipeline.kafka_clients import aiokafka
+from pipeline.record_batches import keep_bytes_of_fetches
 from pipeline.sharding import counter_partition
 from pipeline.strict.answers import Answers, NotDecidedYetError
 from pipeline.strict.state import id_digest
@@ -154,3 +155,7 @@ def _partitions(kafka: KafkaAddress) -> int:
             "family are applied; try again"
         )
     return partitions
+
+
+# A batch that cannot be read is passed over: who waits for an answer is not to miss it for that.
+keep_bytes_of_fetches()

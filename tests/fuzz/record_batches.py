@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-from typing import Any
 
 import numpy as np
 from aiokafka.errors import CorruptRecordException
@@ -15,6 +14,7 @@ from crc32c import crc32c
 import pipeline.native.records  # noqa: F401 - so that its compilation is not taken for a hang
 from pipeline.decode import decode
 from pipeline.found_records import FoundRecords, has_places
+from pipeline.kept_batches import KeptBatch
 from pipeline.record_batches import KeptRecords, made_of
 from schemas.records import Records
 from tests.kit.odd_headers import odd_batch
@@ -53,8 +53,8 @@ def check(data: bytes) -> None:
     """The first byte tells whether lengths and checksums are made right again, as a broker
     would have seen to; without that hardly any input would get past them."""
     raw = data[1:] if data[:1] == b"\1" else _made_right(data[1:])
-    batches, fetched = _batches(raw)
-    made = made_of(batches, fetched).records(0)
+    batches = _batches(raw)
+    made = made_of(batches).records(0)
     assert (np.diff(made.offsets) > 0).all() or len(batches) > 1
     decode(made)
     if batches and has_places(raw):
@@ -74,12 +74,12 @@ def _made_right(raw: bytes) -> bytes:
     return bytes(batch)
 
 
-def _batches(raw: bytes) -> tuple[list[Any], KeptRecords]:
+def _batches(raw: bytes) -> list[KeptBatch]:
     """The batches whose checksums hold, up to the first of which it does not."""
     fetched, found = KeptRecords(raw), []
     while (batch := _next(fetched)) is not None and batch.validate_crc():
         found.append(batch)
-    return found, fetched
+    return found
 
 
 def _columns(records: Records) -> list[object]:
@@ -87,7 +87,7 @@ def _columns(records: Records) -> list[object]:
     return [records.offsets.tolist(), records.timestamps_ms.tolist(), *values]
 
 
-def _next(fetched: KeptRecords) -> Any:
+def _next(fetched: KeptRecords) -> KeptBatch | None:
     """A batch of any format. aiokafka says itself that one is cut off, and fetches it again."""
     try:
         return fetched.next_batch() if fetched.has_next() else None

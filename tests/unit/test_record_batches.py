@@ -20,7 +20,7 @@ from pipeline import draining
 from pipeline.bounded_codecs import UNPACKED_BYTES_MAX, gzip_decode
 from pipeline.decode import UNREADABLE_REASON, decode
 from pipeline.errors import BadInputError
-from pipeline.record_batches import KeptRecords, placed_records, records_of
+from pipeline.record_batches import KeptRecords
 from schemas.records import Records
 from tests.kit.fetch_results import PLACE, batch_of, result_of
 from tests.kit.odd_headers import odd_batch
@@ -35,7 +35,7 @@ def read(raw: bytes) -> list[tuple[int, int, bytes | None, list[tuple[str, bytes
     while fetched.has_next():
         batch = fetched.next_batch()
         assert batch.validate_crc()
-        for record in records_of(batch, fetched):
+        for record in batch:
             assert record.key is None
             found.append((record.offset, record.timestamp, record.value, list(record.headers)))
     return found
@@ -78,8 +78,7 @@ def test_the_logs_own_time_is_taken_where_the_log_sets_it() -> None:
 
 def fetched_batch(raw: bytes) -> tuple[list[Any], list[int], list[str]]:
     """Records and offsets of one batch, and why the decoder refuses what is in it."""
-    fetched = KeptRecords(raw)
-    records, offsets = placed_records(fetched.next_batch(), fetched)
+    records, offsets = KeptRecords(raw).next_batch().placed()
     decoded = decode(
         Records(
             0,

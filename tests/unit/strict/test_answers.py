@@ -19,6 +19,13 @@ def decided(*ids: str) -> bytes:
     return record_value(state)
 
 
+async def test_what_stands_for_a_batch_that_nobody_can_read_is_passed_over() -> None:
+    answers = Answers()
+    waiting = answers.expect("stock:a", id_digest("one"))
+    answers.hear(None, b"bytes of a batch")
+    assert not waiting.done()
+
+
 async def test_all_who_wait_for_an_id_hear_it_and_others_wait_on() -> None:
     answers = Answers()
     first, again = (answers.expect("stock:a", id_digest("one")) for _ in range(2))
