@@ -18,21 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import faust
 from aiokafka.consumer.fetcher import FetchResult
-from aiokafka.errors import (
-    ConsumerStoppedError,
-    IllegalGenerationError,
-    IllegalStateError,
-    KafkaError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-)
-from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from pipeline.draining import is_usable, pending, read, take
-from pipeline.errors import TryAgainError
+from pipeline.fenced_commits import commit_in
 from pipeline.fetch_bounds import UNPACKED_BYTES_MAX
 from pipeline.native.loading import kernels
 
@@ -48,8 +40,6 @@ if TYPE_CHECKING:
 
 SCHEME = "tally-bulk"
 """The scheme of a broker URL that asks for this transport."""
-
-_COMMIT_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 FETCH_BYTES_MIN = 256 * 1024
 FETCH_WAIT_MS = 100
@@ -201,26 +191,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         return bool(await self.call_thread(self._commit_in, offsets, generation))
 
     async def _commit_in(self, offsets: Mapping[TP, int], generation: int) -> bool:
-        coordinator = self._ensure_consumer()._coordinator
-        values = {TopicPartition(*tp): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
-        for pause_s in _COMMIT_PAUSES_S:
-            await coordinator.ensure_coordinator_known()
-            try:
-                async with coordinator._commit_lock:
-                    # The request takes the generation that is current when it is made, which is
-                    # before the next await. So the comparison fences it.
-                    if coordinator.generation != generation:
-                        return False
-                    await coordinator._do_commit_offsets(None, values)
-            except (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError):
-                return False
-            except KafkaError as error:
-                if not error.retriable:
-                    raise TryAgainError(f"the offsets were not committed: {error!r}") from error
-                await asyncio.sleep(pause_s)
-            else:
-                return True
-        raise TryAgainError("the offsets were not committed: the group's coordinator is away")
+        return await commit_in(self._ensure_consumer(), offsets, generation)
 
     async def committed(self, tp: TP) -> int | None:
         """The committed offset of a partition, or None. Asks the group's coordinator."""
@@ -243,9 +214,7 @@ class BulkConsumer(driver.Consumer):
     async def commit_in(self, offsets: Mapping[TP, int], generation: int) -> bool:
         """Commit next offsets; False if the group has left `generation` behind.
 
-        aiokafka's own commit goes under whatever generation is current, so a commit that was
-        decided on before a rebalance could pass for one after it. Raises TryAgainError when the
-        coordinator does not answer.
+        Raises TryAgainError when the coordinator does not answer.
         """
         return await self._thread.commit_in(offsets, generation)
 

@@ -64,18 +64,25 @@ class Decider:
     async def run(self) -> None:
         """Decide until it is stopped. A server that is away is tried again; so is what an operator
         must mend, which is told. Raises whatever else goes wrong."""
-        flushing = asyncio.create_task(self._values.run())
+        tasks = [asyncio.create_task(self._values.run()), asyncio.create_task(self._decide())]
         try:
-            while not self._stopped.is_set():
-                pause_s = await self._session_or_pause()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopped.wait(), pause_s)
+            # Flushing never ends by itself, but for a bug, and that must not go unseen.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            flushing.cancel()
-            await asyncio.gather(flushing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(TryAgainError, OperatorError):
                 await self._values.flush()
             self._values.close()
+
+    async def _decide(self) -> None:
+        while not self._stopped.is_set():
+            pause_s = await self._session_or_pause()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), pause_s)
 
     async def _session_or_pause(self) -> float:
         try:

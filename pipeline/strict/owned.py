@@ -103,6 +103,16 @@ class OwnedPartition:
             return Became(Outcome.REPEATED)
         return Became(Outcome.ACCEPTED if decided.decision.accepted else Outcome.REFUSED)
 
+    def adopt(self, position: int) -> None:
+        """Write down anew what others decided from `position` on, where this owner goes on.
+
+        No commit covers it yet, and this owner's will. But whoever came between may still forget
+        it: its tombstone is on the way, and its own record of the counter is not as far.
+        """
+        for counter in [one for one, found in self.summaries() if found.through >= position]:
+            self.state(counter)
+            self._changed[counter] = None
+
     def state(self, counter: str) -> CounterState:
         """The counter's state, from zero if it was never heard of."""
         found = self.states.get(counter)

@@ -19,7 +19,8 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from pipeline import topics
-from pipeline.errors import TallyError
+from pipeline.errors import TallyError, TryAgainError
+from pipeline.fenced_commits import commit_in, generation_of
 from pipeline.metrics.definitions import worker as metric
 from pipeline.strict.owned import Outcome
 from pipeline.strict.taking import take
@@ -91,6 +92,7 @@ class Session:
         self._next: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         self._tombstones: dict[int, list[ChangelogRecord]] = {}
+        self._generation = -1
 
     async def run(self, rebalances: Rebalances, stopped: asyncio.Event) -> None:
         """Decide until it is stopped; then what was decided is flushed, if ClickHouse takes it.
@@ -111,8 +113,8 @@ class Session:
             self._meter.set(metric.STRICT_LAG(), self._lag())
             if self._clock.monotonic_s() - committed_s >= COMMIT_INTERVAL_S:
                 committed_s = self._clock.monotonic_s()
-                await self._commit()
-        await self._commit()
+                await self._commit(rebalances)
+        await self._commit(rebalances)
         await self._flush_last()
 
     async def _flush_last(self) -> None:
@@ -126,6 +128,7 @@ class Session:
     async def _take_over(self) -> None:
         """Read the states of what is assigned now; what was in memory is forgotten."""
         self._owned, self._next, self._committed, self._tombstones = {}, {}, {}, {}
+        self._generation = generation_of(self._consumer)
         assigned = sorted(self._consumer.assignment())
         writer = secrets.token_bytes(_WRITER_BYTES)
         for tp in assigned:
@@ -200,8 +203,13 @@ class Session:
         }
         return sum(max(0, (end or 0) - self._next[number]) for number, end in ends.items())
 
-    async def _commit(self) -> None:
-        """A commit that the group refuses is another rebalance's beginning, and is not missed."""
+    async def _commit(self, rebalances: Rebalances) -> None:
+        """In the generation that the partitions were taken over in.
+
+        A commit that is refused is another rebalance's beginning, and is not missed.
+        """
+        if rebalances.changed:
+            return
         moved = {
             TopicPartition(topics.STRICT, partition): offset
             for partition, offset in self._next.items()
@@ -210,8 +218,9 @@ class Session:
         if not moved:
             return
         try:
-            await self._consumer.commit(moved)
-        except (IllegalStateError, KafkaError) as error:
+            is_committed = await commit_in(self._consumer, moved, self._generation)
+        except (TryAgainError, KafkaError) as error:
             log.info("an offset of strict counters is not committed yet: %s", error)
             return
-        self._committed.update({tp.partition: offset for tp, offset in moved.items()})
+        if is_committed:
+            self._committed.update({tp.partition: offset for tp, offset in moved.items()})

@@ -43,7 +43,9 @@ async def take(
     ShardRefusedError when its log was cut off before or behind what was decided."""
     owned = (await _recovered(reader, partition)).own(partition, partitions, writer)
     start, end = await reader.ends(topics.STRICT, partition)
-    return Taken(owned, where_to_go_on(partition, committed, owned.through, start, end))
+    position = where_to_go_on(partition, committed, owned.through, start, end)
+    owned.adopt(position)
+    return Taken(owned, position)
 
 
 def where_to_go_on(
@@ -67,16 +69,16 @@ def where_to_go_on(
             "partition %d of %s ends at %d, but %d was decided: what was decided stands",
             *(partition, topics.STRICT, end, known - 1),
         )
-    if committed is None:
-        return start
-    if committed < start:
+    # Kafka forgets the offsets of a group that was away for long, as it does commands.
+    undecided = through + 1 if committed is None and through >= 0 else committed
+    if undecided is not None and undecided < start:
         raise ShardRefusedError(
             partition,
-            f"commands from offset {committed} on were deleted from {topics.STRICT} before they "
+            f"commands from offset {undecided} on were deleted from {topics.STRICT} before they "
             f"were decided; it begins at {start} now. To go on without them, which nobody was "
             f"given an answer to, reset the offsets of group {topics.STRICT_GROUP} to the earliest",
         )
-    return min(committed, end)
+    return start if committed is None else min(committed, end)
 
 
 async def _recovered(reader: PartitionReader, partition: int) -> Recovering:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -356,7 +356,7 @@ class Schedule:
             worker.fail()
         else:
             done = self.rng.below(len(operation.atoms) + 1)
-            for atom in operation.atoms[:done]:
+            for atom in self.stored(operation, done):
                 atom()
             if self.rng.random() < 0.3:  # What was sent may still arrive, in its order.
                 rest = operation.atoms[done:]
@@ -364,6 +364,13 @@ class Schedule:
             self.tell(f"death at {operation.name}")
             worker.die()
             self.replace_worker()
+
+    def stored(self, operation: Operation[Any], count: int) -> Sequence[Callable[[], Any]]:
+        """What is there of a write in whose midst its sender died.
+
+        Of an append that is how it begins: its last batch is sent when the others are confirmed.
+        """
+        return operation.atoms[:count]
 
     def delay(self, operation: Operation[Any]) -> None:
         """It lands later, though its sender lives on and does other things meanwhile.

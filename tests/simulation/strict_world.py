@@ -45,12 +45,23 @@ class Owner:
 class World:
     """All of it, driven by one seed. `writers_differ=False` is a Tally that is broken on purpose:
     owners overwrite each other's records. So is `patient=False`: it forgets what others wrote
-    before its own record is safe."""
+    before its own record is safe; `adopts=False`: it commits past what others wrote, and has no
+    record of its own of that; `fenced=False`: a commit passes though others own the partition."""
 
-    def __init__(self, seed: int, *, writers_differ: bool = True, patient: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        writers_differ: bool = True,
+        patient: bool = True,
+        adopts: bool = True,
+        fenced: bool = True,
+    ) -> None:
         self.dice = random.Random(seed)
         self.writers_differ = writers_differ
         self.patient = patient
+        self.adopts = adopts
+        self.fenced = fenced
         self.log: list[Logged] = []
         self.changelog: list[ChangelogRecord] = []
         self.committed = 0
@@ -91,7 +102,10 @@ class World:
             recovering.add(key, value)
         self.takeovers += 1
         writer = self.takeovers.to_bytes(8) if self.writers_differ else b"somebody"
-        self.owners = [*self.owners[-2:], Owner(recovering.own(0, 1, writer), committed)]
+        owned = recovering.own(0, 1, writer)
+        if self.adopts:
+            owned.adopt(committed)
+        self.owners = [*self.owners[-2:], Owner(owned, committed)]
 
     def act(self) -> None:
         """Somebody goes on, mostly the one who should."""
@@ -102,7 +116,7 @@ class World:
             self._append([owner.to_write.pop(0)])
             if not owner.to_write:
                 owner.tombstones += owner.owned.confirmed(owner.counters)
-                self.committed = owner.position
+                self._commit(owner)
         elif owner.tombstones:
             self._append([owner.tombstones.pop(0)])
         else:
@@ -127,6 +141,10 @@ class World:
         if not self.patient:
             self._append(owner.owned.confirmed(owner.counters))
         if not owner.to_write:
+            self._commit(owner)
+
+    def _commit(self, owner: Owner) -> None:
+        if owner is self.owners[-1] or not self.fenced:
             self.committed = owner.position
 
     def _append(self, records: Iterable[ChangelogRecord]) -> None:

@@ -6,7 +6,7 @@ The number in a name is that of the sentence in docs/exactness.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ from pipeline.sketched import SlotSketches
 from sketches.bloom import GrowingFilter
 from tests.simulation.schedule import Schedule, played
 from tests.simulation.worker import SimWorker
-from tests.simulation.world import Doors
+from tests.simulation.world import Doors, Operation
 
 Variant = Callable[[], Any]
 """Makes a context in which schedules run broken."""
@@ -136,6 +136,22 @@ def commit_before_confirm() -> Iterator[None]:
             await self._let_go([moment])
 
     with patch.object(Checkpointer, "checkpoint", checkpoint_first):
+        yield
+
+
+@contextmanager
+def the_position_without_its_cells() -> Iterator[None]:
+    """All batches are sent at once, and Kafka has the last ones though it gave up the first."""
+    real = Schedule.stored
+
+    def stored(
+        self: Schedule, operation: Operation[Any], count: int
+    ) -> Sequence[Callable[[], Any]]:
+        if operation.name != "append" or not count:
+            return real(self, operation, count)
+        return operation.atoms[-count:]
+
+    with patch.object(Schedule, "stored", stored):
         yield
 
 
@@ -786,6 +802,7 @@ VARIANTS: list[Variant] = [
     one_dirty_set,
     slots_by_the_wall_clock,
     commit_before_confirm,
+    the_position_without_its_cells,
     changelog_before_clickhouse,
     sentence_1_log_time_from_any_position,
     sentence_2_memory_is_kept,

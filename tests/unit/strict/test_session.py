@@ -1,6 +1,8 @@
-"""A decider that ends in order leaves nothing behind that nobody can read."""
+"""A decider that ends in order leaves nothing behind that nobody can read, one that was replaced
+commits nothing, and one that cannot flush any more does not go on in silence."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from pipeline.errors import TryAgainError
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.strict import session as session_module
+from pipeline.strict.decider import Decider
 from pipeline.strict.session import Rebalances, Session
 from pipeline.strict.values import Value, ValueFlusher
 from schemas.settings import load_settings
@@ -60,3 +63,57 @@ async def test_a_clickhouse_that_is_away_or_hangs_keeps_no_decider_from_ending(
     monkeypatch.setattr(stored, "now_ms", hangs)
     await asyncio.wait_for(ended(stored, monkeypatch), 5)
     assert stored.rows == []
+
+
+class Coordinator:
+    """The group, as a consumer's coordinator has it; others join while it is asked to commit."""
+
+    def __init__(self) -> None:
+        self.generation = 4
+        self.committed: list[tuple[int, dict[Any, Any]]] = []
+        self._commit_lock = asyncio.Lock()
+
+    async def ensure_coordinator_known(self) -> None:
+        """It is."""
+
+    async def _do_commit_offsets(self, _: object, offsets: dict[Any, Any]) -> None:
+        self.committed.append((self.generation, offsets))
+
+
+async def test_nothing_is_committed_in_another_generation_than_it_was_decided_in() -> None:
+    coordinator = Coordinator()
+    consumer = cast("Any", SimpleNamespace(_coordinator=coordinator))
+    nobody = cast("Any", None)
+    session = Session(
+        consumer, nobody, nobody, 1, values=nobody, clock=ManualClock(), meter=UNMEASURED
+    )
+    session._generation, session._next, session._committed = 4, {0: 7}, {0: 5}
+    rebalances = Rebalances()
+    await session._commit(rebalances)
+    rebalances.changed = False
+    coordinator.generation = 6
+    await session._commit(rebalances)
+    assert coordinator.committed == []
+    assert session._committed == {0: 5}
+    coordinator.generation = 4
+    await session._commit(rebalances)
+    [(generation, offsets)] = coordinator.committed
+    assert generation == 4
+    assert {tp.partition: found.offset for tp, found in offsets.items()} == {0: 7}
+    assert session._committed == {0: 7}
+
+
+async def test_a_bug_in_flushing_ends_the_decider(monkeypatch: pytest.MonkeyPatch) -> None:
+    decider = Decider(load_settings(), ManualClock(), UNMEASURED)
+
+    async def breaks() -> None:
+        raise ZeroDivisionError
+
+    async def decides() -> float:
+        await asyncio.Event().wait()
+        return 0.0
+
+    monkeypatch.setattr(decider._values, "run", breaks)
+    monkeypatch.setattr(decider, "_session_or_pause", decides)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(decider.run(), 5)

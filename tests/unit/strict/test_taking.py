@@ -20,6 +20,13 @@ def test_commands_that_were_deleted_undecided_are_not_passed_over_in_silence() -
         where_to_go_on(0, committed=7, through=6, start=8, end=12)
 
 
+def test_nor_where_kafka_forgot_the_offsets_of_who_was_away_for_long() -> None:
+    with pytest.raises(ShardRefusedError, match="from offset 11 on were deleted"):
+        where_to_go_on(0, committed=None, through=10, start=50, end=60)
+    assert where_to_go_on(0, committed=None, through=10, start=11, end=60) == 11
+    assert where_to_go_on(0, committed=None, through=-1, start=50, end=60) == 50
+
+
 def test_a_log_that_lost_its_tail_is_gone_on_with_and_one_made_anew_is_refused() -> None:
     assert where_to_go_on(0, committed=20, through=19, start=0, end=15) == 15
     assert where_to_go_on(0, committed=15, through=LOST_MAX, start=0, end=15) == 15
@@ -77,3 +84,24 @@ def test_topics_that_do_not_match_are_refused() -> None:
     assert partitions_of({"tally.strict": 4, "tally.strict-changelog": 4}) == 4
     with pytest.raises(OperatorError, match="cannot be grown"):
         partitions_of({"tally.strict": 8, "tally.strict-changelog": 4})
+
+
+def test_what_others_decided_and_nobody_committed_is_written_down_before_a_commit_covers_it() -> (
+    None
+):
+    """Somebody between has a tombstone of it on the way: the decision would be gone with it."""
+    first = OwnedPartition(0, 1, b"first")
+    for offset, counter in enumerate((b"a", b"b", b"b")):
+        command = b'{"id": "%d", "op": "increment", "counter": "stock:%s"}' % (offset, counter)
+        first.take(offset, 5, command)
+    _, records = first.unwritten()
+    recovering = Recovering()
+    for key, value in records:
+        recovering.add(key, value)
+    second = recovering.own(0, 1, b"second")
+    second.adopt(1)
+    counters, written = second.unwritten()
+    assert counters == ["stock:b"], "the other one is covered by a commit"
+    assert {key for key, _ in written}.isdisjoint(key for key, _ in records)
+    assert [value for _, value in written] == [records[1][1]], "the same state"
+    assert second.confirmed(counters) == [(records[1][0], None)]
