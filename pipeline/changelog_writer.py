@@ -16,6 +16,8 @@ from pipeline.lanes import KIND_HEADER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aiokafka.producer.message_accumulator import BatchBuilder
+
     from pipeline.changelog import ChangelogRecord
     from pipeline.dead_letters import DeadLetter
     from schemas.addresses import KafkaAddress
@@ -92,37 +94,60 @@ class ChangelogWriter:
     async def append_each(self, parts: Iterable[tuple[int, Iterable[ChangelogRecord]]]) -> None:
         """Append records to partitions of the changelog, in their order within each.
 
-        While Kafka confirms those of one partition, those of the next are made.
+        A partition's last batch is sent when those before it are confirmed. It ends with what makes
+        the others count, a position for instance, and Kafka may have it without them otherwise:
+        from a producer that it has not met there it takes a batch with any number, also after one
+        that was given up. While Kafka confirms those of one partition, those of the next are made.
         """
         producer = self._started()
         pending: list[asyncio.Future[Any]] = []
+        lasts: list[tuple[int, BatchBuilder]] = []
         try:
             for partition, records in parts:
                 await self._learn_of(producer, self._topic, partition)
-                await self._send(producer, partition, records, pending)
-            for confirmed in pending:
-                await confirmed
-                self._on_progress()
+                sent = len(pending)
+                last = await self._send_all_but_last(producer, partition, records, pending)
+                if len(pending) > sent:
+                    lasts.append((partition, last))
+                elif last.record_count():
+                    pending.append(await self._send(producer, partition, last))
+            await self._confirmed(pending)
+            await self._confirmed([await self._send(producer, *last) for last in lasts])
         except KafkaError as error:
             raise _judged("the changelog", error) from error
 
-    async def _send(
+    async def _send_all_but_last(
         self,
         producer: AIOKafkaProducer,
         partition: int,
         records: Iterable[ChangelogRecord],
         pending: list[asyncio.Future[Any]],
-    ) -> None:
-        """Send records in batches; what will be told when each is confirmed is added to pending."""
-        batch = producer.create_batch()
+    ) -> BatchBuilder:
+        """The last batch of the records; what tells that others are confirmed is added to pending.
+
+        If it is empty there are none.
+        """
+        batch: BatchBuilder = producer.create_batch()
         for key, value in records:
             if batch.append(key=key, value=value, timestamp=None) is None:
-                pending.append(await producer.send_batch(batch, self._topic, partition=partition))
+                pending.append(await self._send(producer, partition, batch))
                 batch = producer.create_batch()
                 batch.append(key=key, value=value, timestamp=None)
                 self._on_progress()
-        if batch.record_count():
-            pending.append(await producer.send_batch(batch, self._topic, partition=partition))
+        return batch
+
+    async def _send(
+        self, producer: AIOKafkaProducer, partition: int, batch: BatchBuilder
+    ) -> asyncio.Future[Any]:
+        sent: asyncio.Future[Any] = await producer.send_batch(
+            batch, self._topic, partition=partition
+        )
+        return sent
+
+    async def _confirmed(self, pending: Iterable[asyncio.Future[Any]]) -> None:
+        for confirmed in pending:
+            await confirmed
+            self._on_progress()
 
     async def append_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Append dead letters to their topic."""

@@ -1,8 +1,10 @@
-"""A worker's writer: several partitions at once, and a stop while its duties still write."""
+"""A worker's writer: partitions at once, batches given up, a stop while its duties still write."""
 
 import asyncio
 
-from pipeline.changelog_writer import ChangelogWriter
+import pytest
+
+from pipeline.changelog_writer import BrokenProducerError, ChangelogWriter
 from pipeline.errors import TryAgainError
 from schemas.addresses import KafkaAddress
 from tests.integration.log.clients import Clients
@@ -53,3 +55,25 @@ def test_partitions_get_their_own_records_in_order_though_they_are_written_side_
     for partition, records in parts:
         found = clients.read(topic, len(records), partition=partition)
         assert [(message.key(), message.value()) for message in found] == records
+
+
+def test_what_comes_last_is_not_there_without_what_comes_before_it(
+    broker: Broker, clients: Clients
+) -> None:
+    """As cells and their position: a worker would go on from there, and lack them."""
+    topic = clients.topic(partitions=2, max_message_bytes=400_000)
+    cells = [(b"cell %d" % number, b"x" * 1000) for number in range(700)]
+    few = [(b"cell", b"x"), (b"position", b"")]
+
+    async def write() -> None:
+        writer = ChangelogWriter(KafkaAddress(broker.bootstrap), topic)
+        await writer.start()
+        try:
+            with pytest.raises(BrokenProducerError, match="MessageSizeTooLarge"):
+                await writer.append_each([(0, [*cells, (b"position", b"")]), (1, few)])
+        finally:
+            await writer.stop()
+
+    asyncio.run(write())
+    keys = [[message.key() for message in clients.read_to_end(topic, partition=p)] for p in (0, 1)]
+    assert keys == [[], [b"cell", b"position"]]

@@ -125,10 +125,10 @@ class Wire:
         assert answer.take("h") == 0
         return answer.take("q"), answer.take("h")
 
-    def produce(self, topic: str, batch: bytes) -> tuple[int, int]:
-        """Produce one batch to partition 0 with acks=all: its error code and base offset."""
-        partition = struct.pack(">i", 0) + blob(batch)
-        body = text(None) + struct.pack(">hi", -1, 5000) + one(text(topic) + one(partition))
+    def produce(self, topic: str, batch: bytes, partition: int = 0) -> tuple[int, int]:
+        """Produce one batch with acks=all: its error code and base offset."""
+        place = struct.pack(">i", partition) + blob(batch)
+        body = text(None) + struct.pack(">hi", -1, 5000) + one(text(topic) + one(place))
         answer = self.ask(PRODUCE, 3, body)
         answer.take("i")
         answer.text()
