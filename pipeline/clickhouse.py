@@ -12,6 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 from pipeline.cluster_client import cluster_settings, for_cluster
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.tls import why
+from pipeline.whole_answers import demand_whole_answers
 from schemas.addresses import ClickHouseAddress
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> 
         )
     except (ClickHouseError, OSError) as error:
         raise _as_ours(address, error) from error
+    demand_whole_answers(client)
     return client if address.cluster is None else for_cluster(client, address.cluster)
 
 

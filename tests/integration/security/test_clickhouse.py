@@ -97,12 +97,12 @@ class _Refusing(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        said = b"Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)"
         self.send_response(403)
         self.send_header("X-ClickHouse-Exception-Code", "516")
+        self.send_header("Content-Length", str(len(said)))
         self.end_headers()
-        self.wfile.write(
-            b"Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)"
-        )
+        self.wfile.write(said)
 
     do_GET = do_POST  # noqa: N815 - the name that the server calls
 
