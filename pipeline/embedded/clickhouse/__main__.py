@@ -18,6 +18,7 @@ from pipeline.access.sites import is_loopback
 from pipeline.clock import SystemClock
 from pipeline.embedded.clickhouse.control import remove_control, write_control
 from pipeline.embedded.clickhouse.errors import DISK_IS_FULL
+from pipeline.embedded.files import raise_file_limit
 from pipeline.errors import OperatorError
 from pipeline.local.claim import claimed
 from schemas.settings import load_settings
@@ -39,6 +40,8 @@ def main() -> int:
     given = {"tokens": options.tokens, "jwt_key": options.jwt_key}
     # A thread that takes an insert apart gives way to the loop sooner than by default.
     sys.setswitchinterval(SWITCH_S)
+    # Each query that runs or waits has a connection and a pipe, beside the files of the engine.
+    raise_file_limit()
     try:
         settings = load_settings(**{name: path for name, path in given.items() if path})
         access = Access.of(settings, SystemClock(), own_known(os.environ))

@@ -35,9 +35,10 @@ CHECKED_S = 10.0
 
 _CHECK_EVERY_S = 0.5
 _NEW_PARTS = (
-    b"SELECT path, bytes_on_disk FROM system.parts WHERE active AND rows > 0 AND level > 0 "
-    b"AND modification_time >= now() - {seconds:UInt32} FORMAT TSVRaw"
+    b"SELECT database, table, name, bytes_on_disk, path FROM system.parts WHERE active "
+    b"AND rows > 0 AND level > 0 AND modification_time >= now() - {seconds:UInt32} FORMAT TSVRaw"
 )
+_CHECK = "CHECK TABLE `{}`.`{}` PART '{}' SETTINGS check_query_single_value_result = 0"
 
 
 class DiskWatch:
@@ -51,6 +52,7 @@ class DiskWatch:
         self._folder = folder
         self._on_spoilt = on_spoilt
         self._closed = threading.Event()
+        self._merges = True
         self._thread = threading.Thread(target=self._run, name="disk-watch", daemon=True)
 
     def start(self) -> None:
@@ -66,10 +68,10 @@ class DiskWatch:
     def _run(self) -> None:
         is_spoilt = False
         while not is_spoilt:
-            if is_low(self._folder):
+            if is_low(self._folder) or not self._merges:
                 # The engine may have no room for what is asked, either; it is asked again.
                 with (
-                    suppress(ClickHouseError, RuntimeError),
+                    suppress(ClickHouseError, OSError, RuntimeError),
                     closing(self._engine.connect()) as connection,
                 ):
                     is_spoilt = self._until_enough(connection)
@@ -79,8 +81,9 @@ class DiskWatch:
     def _until_enough(self, connection: Connection) -> bool:
         """Merge nothing until enough is free, and look at what was merged: whether it is spoilt.
 
-        Blocks; raises ClickHouseError.
+        Blocks; raises ClickHouseError and OSError. Until it returns, nothing is merged.
         """
+        self._merges = False
         connection.query(b"SYSTEM STOP MERGES")
         left_s = CHECKED_S
         while left_s > 0 and not self._closed.wait(_CHECK_EVERY_S):
@@ -92,6 +95,7 @@ class DiskWatch:
                 return True
             left_s = CHECKED_S if is_low(self._folder, AGAIN_SHARE) else left_s - _CHECK_EVERY_S
         connection.query(b"SYSTEM START MERGES")
+        self._merges = True
         return False
 
 
@@ -105,21 +109,38 @@ def is_low(folder: Path, share: float = 1.0) -> bool:
 def spoilt_parts(connection: Connection) -> list[str]:
     """Parts that were merged a moment ago and are not on the disk as they should be.
 
-    Blocks. What cannot be asked for is asked for the next time.
+    Blocks; raises OSError. What cannot be asked for is asked for the next time.
     """
     try:
         seconds = {"seconds": str(round(2 * CHECKED_S))}
         rows = connection.query(_NEW_PARTS, parameters=seconds)[0].decode().splitlines()
     except ClickHouseError:
         return []
-    parts = (row.rpartition("\t") for row in rows)
-    return [path.rstrip("/") for path, _, size in parts if _is_spoilt(path, int(size))]
+    found = []
+    for row in rows:
+        database, table, name, size, path = row.split("\t", 4)
+        if _may_be_spoilt(path, int(size)) and _is_spoilt(connection, database, table, name):
+            found.append(path.rstrip("/"))
+    return found
 
 
-def _is_spoilt(path: str, size_bytes: int) -> bool:
-    """A file is empty, or they are less together than the engine believes."""
+def _may_be_spoilt(path: str, size_bytes: int) -> bool:
+    """A file is empty, or they are less together than the engine believes.
+
+    Columns that have nothing but their default are in empty files as well. To have the engine look
+    costs a read of the whole part, so it looks at these alone.
+    """
     try:
         sizes = [entry.stat().st_size for entry in os.scandir(path)]
     except FileNotFoundError:
         return False  # It was merged on meanwhile.
     return not all(sizes) or sum(sizes) < size_bytes
+
+
+def _is_spoilt(connection: Connection, database: str, table: str, name: str) -> bool:
+    """Whether the engine itself cannot read the part."""
+    try:
+        answer, _ = connection.query(_CHECK.format(database, table, name).encode(), "TSVRaw")
+    except ClickHouseError:
+        return False  # It is gone, or is looked at the next time.
+    return any(line.split("\t")[1] == "0" for line in answer.decode().splitlines())

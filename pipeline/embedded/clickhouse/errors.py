@@ -36,6 +36,9 @@ NAMES = {
 DISK_IS_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 """What the system says then."""
 
+NO_FILES_LEFT = frozenset((errno.EMFILE, errno.ENFILE))
+"""What it says when there is no file left to open."""
+
 # ClickHouse answers 500 to every code that is not listed here.
 _STATUS_OF_CODES = {
     400: {6, 8, 15, *range(25, 28), 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321}
@@ -83,6 +86,15 @@ class ClickHouseError(Exception):
 def refusal(code: int, sentence: str) -> ClickHouseError:
     """An error that the door itself raises, in the words and the shape of ClickHouse's own."""
     return ClickHouseError(code, f"Code: {code}. DB::Exception: {sentence}. ({NAMES[code]})")
+
+
+def refusal_of(error: OSError) -> ClickHouseError | None:
+    """What the door tells of an error of the system, as the engine would; None for a bug."""
+    if error.errno in DISK_IS_FULL:  # The door's own files are on the engine's disk.
+        return refusal(NOT_ENOUGH_SPACE, "Not enough space: the disk is full")
+    if error.errno in NO_FILES_LEFT:
+        return refusal(TOO_MANY_SIMULTANEOUS_QUERIES, "Too many simultaneous queries: no file left")
+    return None
 
 
 def nul_refusal(position: int) -> ClickHouseError:

@@ -65,8 +65,14 @@ class NativeEncoder:
         return b"".join(written)
 
     def finish(self) -> bytes:
+        """What is left; raises ClickHouseError if that is no whole block."""
         self._try_at_bytes = 0
-        return self.compress(b"")
+        last = self.compress(b"")
+        if self._buffer:
+            raise errors.refusal(
+                errors.NOT_IMPLEMENTED, "the end of a column cannot be found in format Native"
+            )
+        return last
 
 
 def rewritten(data: bytes, at: int) -> tuple[bytes, int]:

@@ -18,6 +18,7 @@ from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.execution import Answer, Execution
 from pipeline.embedded.clickhouse.formats import content_type
 from pipeline.embedded.clickhouse.native import REVISION_WITH_CUSTOM_SERIALIZATION, NativeEncoder
+from pipeline.embedded.clickhouse.patience import taken
 from pipeline.embedded.clickhouse.spool import Spool
 
 HELD_BACK_BYTES = 1 << 20
@@ -124,7 +125,12 @@ class Reply:
             await self._write(response, await encoded(coder, piece))
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
-        await response.write(piece)
+        """Raises ConnectionResetError where the client has left, or takes nothing any more."""
+        if not await taken(response.write(piece)):
+            self.is_cut = True
+            if self._http.transport is not None:
+                self._http.transport.abort()
+            raise ConnectionResetError("nobody takes the answer")
         self.sent_bytes += len(piece)
 
     def _all_headers(self, fmt: str, has_body: bool) -> dict[str, str]:

@@ -137,11 +137,10 @@ class Door:
         except ClickHouseError as error:
             return self._refusal(error, query_id, measure)
         except OSError as error:
-            if error.errno not in errors.DISK_IS_FULL:
+            refusal = errors.refusal_of(error)
+            if refusal is None:
                 raise
-            # The door's own files are on the engine's disk, so it tells as the engine would.
-            full = errors.refusal(errors.NOT_ENOUGH_SPACE, "Not enough space: the disk is full")
-            return self._refusal(full, query_id, measure)
+            return self._refusal(refusal, query_id, measure)
         finally:
             measure.end()
 
@@ -169,10 +168,13 @@ class Door:
             raise
         finally:
             measure.received_bytes = spool.size_bytes
-        execution = measure.execution = Execution(
-            request, spool, session, self._folder, reading, gate=self._gate
-        )
-        self._running[request.query_id] = execution
+        try:
+            execution = Execution(request, spool, session, self._folder, reading, gate=self._gate)
+        except BaseException:
+            # There may be no file left for its pipe; its place is not to be lost with it.
+            self._let_go(request, session, spool, is_clean=False)
+            raise
+        measure.execution = self._running[request.query_id] = execution
         thread = self._threads.submit(execution.run)
         asking = asyncio.current_task()
         try:
@@ -237,12 +239,16 @@ class Door:
                     await asyncio.wrap_future(kill)
             # Asked for the state itself: a future of the event loop may be cancelled while it runs.
             await asyncio.sleep(0 if thread.done() else KILL_EVERY_S)
+        self._let_go(request, session, spool, is_clean=execution.is_clean)
+
+    def _let_go(self, request: Request, session: Session, spool: Spool, *, is_clean: bool) -> None:
+        """Give back what `_begin` took."""
         self._running.pop(request.query_id, None)
         spool.close()
         self._sessions.give_back(
             session,
             close=request.session is not None and request.session.close,
-            is_clean=execution.is_clean,
+            is_clean=is_clean,
         )
 
     async def _stop_reading(self, _app: web.Application) -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import resource
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.embedded.files import raise_file_limit
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.maintenance import Maintenance
 from pipeline.embedded.log.server import Server
@@ -45,7 +45,7 @@ async def running(broker: Broker, host: str, port: int) -> AsyncIterator[Running
     Raises OperatorError when the port is taken, and on leaving what made one of its tasks end.
     """
     # Half of the files are left for segments, however many peers come.
-    server = Server(broker, connections_max=_raise_file_limit() // 2)
+    server = Server(broker, connections_max=raise_file_limit() // 2)
     try:
         chosen = await server.start(host, port)
     except OSError as error:
@@ -68,10 +68,3 @@ async def running(broker: Broker, host: str, port: int) -> AsyncIterator[Running
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
-
-
-def _raise_file_limit() -> int:
-    """As many open files as the system lets us have; the number."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard

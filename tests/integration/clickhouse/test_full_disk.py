@@ -125,6 +125,27 @@ def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(disk: Dis
         door.kill()
 
 
+def test_a_part_with_nothing_but_defaults_in_a_column_is_not_taken_for_spoilt(disk: Disk) -> None:
+    """Such a column's file is empty, as it is in most parts of cells."""
+    door = Door(disk.folder.parent)
+    door.start()
+    try:
+        settings = "min_bytes_for_wide_part = 0, min_rows_for_wide_part = 0"
+        ask(door, f"{TABLE.replace('a UInt64', 'a UInt64, n UInt64')} SETTINGS {settings}")
+        for _ in range(2):
+            ask(door, "INSERT INTO t SELECT number, 0 FROM numbers(100000)")
+        ask(door, "OPTIMIZE TABLE t")
+        [path] = read(door, "SELECT path FROM system.parts WHERE active AND table = 't'").split()
+        assert not all(file.stat().st_size for file in Path(path).iterdir())
+        disk.fill()
+        with pytest.raises(ProcessFailedError):
+            door.process.wait(timeout_s=3)
+        disk.free()
+        assert read(door, "SELECT count() FROM t") == "200000\n"
+    finally:
+        door.kill()
+
+
 def test_what_was_merged_is_kept_for_two_minutes(tmp_path: Path) -> None:
     """By itself chDB removes it within half a minute: nothing is left then of a spoilt part."""
     with ClickHouse(tmp_path / "data") as door:

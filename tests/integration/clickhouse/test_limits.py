@@ -1,6 +1,7 @@
 """The bound on queries of the ClickHouse door, reached."""
 
 import re
+import resource
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,34 @@ def test_of_too_many_queries_the_last_are_refused_and_the_others_answered(
     assert codes.count("202") == MORE
     assert codes.count(None) == QUERIES_WAITING_MAX
     assert door.rows("SELECT 1") == "1\n"
+
+
+def test_no_place_is_lost_when_there_is_no_file_left_for_a_query(door: ClickHouse) -> None:
+    """All of them were, after as many such failures, and nobody but /ping was answered any more."""
+    asked = QUERIES_MAX + QUERIES_WAITING_MAX + MORE
+    limits = resource.prlimit(door.pid, resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        wires = [
+            held.enter_context(socket.create_connection((door.host, door.port), timeout=30))
+            for _ in range(asked)
+        ]
+        for wire in wires:
+            # Whoever was answered is connected, and needs no file for that any more.
+            wire.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert wire.recv(1000).endswith(b"Ok.\n")
+        # No number below those that are open already: a file that is closed leaves one free.
+        resource.prlimit(door.pid, resource.RLIMIT_NOFILE, (1, limits[1]))
+        try:
+            for wire in wires:
+                wire.sendall(f"POST / HTTP/1.1\r\n{HEAD}SELECT 1;".encode())
+            answers = [wire.recv(1000) for wire in wires]
+        finally:
+            resource.prlimit(door.pid, resource.RLIMIT_NOFILE, limits)
+    refused = [one for one in answers if b"X-ClickHouse-Exception-Code: 202" in one]
+    assert len(refused) > QUERIES_MAX
+    for _ in range(QUERIES_MAX):
+        assert door.rows("SELECT 1") == "1\n"
+    assert running(door) == 0
 
 
 def test_queries_that_are_still_being_sent_take_places_as_well(door: ClickHouse) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from pipeline.embedded.clickhouse.blocks import READ_BLOCK_BYTES_MAX, unblocked
 from pipeline.embedded.clickhouse.engine import Engine
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 from pipeline.embedded.clickhouse.form import _content
+from pipeline.embedded.clickhouse.reply import Reply
 from pipeline.embedded.clickhouse.request import MAX_QUERY_SIZE_BYTES, SessionWish
 from pipeline.embedded.clickhouse.sessions import Sessions
 from pipeline.embedded.clickhouse.spool import Spool
@@ -90,3 +92,24 @@ def test_a_query_has_a_size() -> None:
     text = b"SELECT '" + b"x" * MAX_QUERY_SIZE_BYTES + b"'"
     with pytest.raises(ClickHouseError, match="Max query size exceeded"):
         parse(text, MAX_QUERY_SIZE_BYTES)
+
+
+async def test_who_takes_nothing_of_an_answer_any_more_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thirty-two of them, and no insert would have a place."""
+    monkeypatch.setattr(patience, "TAKEN_S_MAX", 0.02)
+    aborted: list[bool] = []
+    transport = SimpleNamespace(abort=lambda: aborted.append(True))
+    execution = SimpleNamespace(request=SimpleNamespace(query_id="q", accepted_encodings=()))
+    reply = Reply(
+        cast("Any", SimpleNamespace(transport=transport)), cast("Any", execution), "26.9", "UTC"
+    )
+
+    class Stalled:
+        async def write(self, _piece: bytes) -> None:
+            await asyncio.Event().wait()
+
+    with pytest.raises(ConnectionResetError, match="nobody takes"):
+        await reply._write(cast("Any", Stalled()), b"piece")
+    assert (aborted, reply.is_cut, reply.sent_bytes) == ([True], True, 0)
