@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
+from pathlib import Path
 
 from pipeline.clock import Clock
 from pipeline.embedded.log.compaction import (
@@ -104,13 +106,26 @@ class Cleaner:
         POINT.pass_by("compaction-swap")
         for segment in old:
             segment.close()
-        finish_swap(swap)
+        _finish_or_die(swap)
         cleaned.path = segment_path(partition.folder, cleaned.base_offset)
         partition.replace(old, cleaned)
 
     def stop(self) -> None:
         """Blocks until the thread is done with what it has in hand."""
         self._thread.shutdown()
+
+
+def _finish_or_die(swap: Path) -> None:
+    """What is committed is finished, by the next start if not here.
+
+    To go on with what it replaces would be worse: a later pass would put what was written since
+    into the same place, and a later start this swap over that.
+    """
+    try:
+        finish_swap(swap)
+    except OSError as error:
+        logger.critical("%s could not be put in its place (%s): stopping", swap, error)
+        os._exit(1)
 
 
 def _clean_beginning(partition: Partition) -> list[Segment]:

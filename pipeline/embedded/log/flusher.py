@@ -49,6 +49,14 @@ class _Closed(NamedTuple):
     part: Path
 
 
+class _Unvouched(NamedTuple):
+    """A closed segment that is on the disk, whose sidecar could not be written."""
+
+    partition: Partition
+    segment: Segment
+    known: Sidecar
+
+
 def _nothing() -> None:
     """Gives no files back."""
 
@@ -79,6 +87,7 @@ class Flusher:
         self._writes_synced = 0
         self._sync: asyncio.Task[None] | None = None
         self._closed: deque[_Closed] = deque()
+        self._unvouched: deque[_Unvouched] = deque()
 
     def wrote(self, segment: Segment) -> None:
         """A batch was appended to this segment."""
@@ -120,6 +129,7 @@ class Flusher:
         while True:
             await asyncio.sleep(INTERVAL_S)
             await self._synced()
+            await self.vouch()
 
     def closed(self, partition: Partition, segment: Segment, producers: Snapshot) -> None:
         """Sync a segment that was closed, then write its sidecar.
@@ -139,12 +149,30 @@ class Flusher:
     ) -> None:
         """In the thread. A segment that was deleted in the meantime is no error."""
         _sync_or_die([segment.path], [segment.path.parent], self._syncs, scarce)
+        self._write_sidecar(_Unvouched(partition, segment, known))
+
+    async def vouch(self) -> None:
+        """Try once more to write the sidecars that the disk refused.
+
+        Without them nothing from there on would be compacted until the next start.
+        """
+        loop = asyncio.get_running_loop()
+        for _ in range(len(self._unvouched)):
+            one = self._unvouched.popleft()
+            if one.segment in one.partition.segments:
+                await loop.run_in_executor(self._thread, self._write_sidecar, one)
+        self._place()
+
+    def _write_sidecar(self, one: _Unvouched) -> None:
+        """In the thread."""
+        partition, segment, known = one
         if partition.dropped:
             return
         try:
             part = sidecar.write_part(segment.sidecar_path, known)
         except OSError as error:
-            _no_sidecar(segment, error)
+            logger.warning("%s: %s; its sidecar is tried again", segment.path, error)
+            self._unvouched.append(one)
         else:
             self._closed.append(_Closed(partition, segment, part))
 
@@ -162,7 +190,9 @@ class Flusher:
                 else:
                     part.rename(segment.sidecar_path)
             except OSError as error:
-                _no_sidecar(segment, error)
+                logger.warning(
+                    "%s: %s; the next start reads this segment whole", segment.path, error
+                )
 
     def _scarce(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         """What a thread calls that finds no file to sync with. It blocks for a moment."""
@@ -186,10 +216,6 @@ class Flusher:
         """Their files, and the folders of those that are new."""
         new = {segment.path.parent for segment in segments if segment not in self._placed}
         return [segment.path for segment in segments], list(new)
-
-
-def _no_sidecar(segment: Segment, error: OSError) -> None:
-    logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
 
 
 def _sync_or_die(

@@ -23,7 +23,11 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
     `producers` ends as it was after the last intact batch. A closed segment that had to be read has
     its sidecar afterwards, unless the disk refuses it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        # A file can be found after a power cut if all folders on the way to it can.
+        sync_folder(folder.parent)
+        sync_folder(folder.parent.parent)
     for swap in folder.glob("*.swap"):
         finish_swap(swap)
     for leftover in [p for pattern in LEFTOVERS for p in folder.glob(pattern)]:
@@ -52,8 +56,12 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
 def finish_swap(swap: Path) -> None:
     """Put a compacted file in the place of those it replaces. Its rename to `FIRST-LAST.swap` was
     the commit point: from there on this function can be run again and again until it has finished.
+
+    Until it has, nothing may be appended after what it replaces. May raise OSError.
     """
     folder = swap.parent
+    # A power cut must not leave the deletions without the commit.
+    sync_folder(folder)
     first, last = (int(part) for part in swap.stem.split("-"))
     for old in folder.glob("*.log"):
         if first <= int(old.stem) <= last:
@@ -64,6 +72,24 @@ def finish_swap(swap: Path) -> None:
     if companion.exists():
         companion.rename(target.with_suffix(".meta"))
     swap.rename(target)
+
+
+def finish_swaps(log: Path) -> None:
+    """Finish what a log that was killed left half done, in all of its partitions.
+
+    For whoever holds its lock. Blocks; may raise OSError.
+    """
+    for swap in sorted(log.glob("topics/*/*/*.swap")):
+        finish_swap(swap)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk; blocks. May raise OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def rebuild(segment: Segment, size: int, producers: ProducerTable, now_ms: int) -> None:

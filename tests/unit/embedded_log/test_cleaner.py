@@ -1,8 +1,11 @@
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pipeline.embedded.log import recovery
 from pipeline.embedded.log.cleaner import Cleaner
 from pipeline.embedded.log.compaction import LAST_KEPT_MS
 from pipeline.embedded.log.partition import Partition
@@ -227,3 +230,49 @@ async def test_a_tombstone_stays_while_a_value_before_it_cannot_be_compacted(
     await cleaner.clean(partition)
     assert (1, b"gone", None) in content(partition)
     partition.close()
+
+
+class ExitedError(Exception):
+    """Stands where the process would end."""
+
+
+async def test_a_swap_that_cannot_be_finished_ends_the_log_and_the_next_start_finishes_it(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be put over what a later pass made of the same segments and more."""
+    partition = open_partition(tmp_path, cleanup_policy="compact", segment_bytes="300")
+    for number in range(20):
+        write(partition, b"k%d" % (number % 2), b"%d" % number)
+    partition.roll(START_MS)
+
+    def no_files(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def exit_now(code: int) -> None:
+        raise ExitedError(code)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovery, "sync_folder", no_files)
+        patched.setattr(os, "_exit", exit_now)
+        with pytest.raises(ExitedError, match="1"):
+            await cleaner.clean(partition)
+    assert [path.suffix for path in unfinished_in(tmp_path)] == [".swap"]
+    again = open_partition(tmp_path, cleanup_policy="compact", segment_bytes="300")
+    assert not unfinished_in(tmp_path)
+    await cleaner.clean(again)
+    assert [offset for offset, _, _ in content(again)] == [18, 19]
+    again.close()
+
+
+def test_a_backup_of_a_log_that_was_killed_finishes_its_swaps(tmp_path: Path) -> None:
+    folder = tmp_path / "topics" / "uid-changelog" / "3"
+    folder.mkdir(parents=True)
+    names = [f"{number:020}" for number in (0, 7, 9)]
+    for name in names:
+        (folder / f"{name}.log").write_bytes(b"old")
+    (folder / f"{names[0]}-{names[1]}.swap").write_bytes(b"compacted")
+    recovery.finish_swaps(tmp_path)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        f"{names[0]}.log": b"compacted",
+        f"{names[2]}.log": b"old",
+    }

@@ -125,6 +125,37 @@ async def test_a_closed_segment_gets_its_sidecar_after_its_sync(
     partition.close()
 
 
+async def test_a_sidecar_that_the_disk_refused_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing from there on would be compacted without it."""
+    flusher, cleaner = Flusher(Fsync.SECOND, ManualClock()), Cleaner(HandClock())
+    config = TopicConfig({"cleanup.policy": "compact"})
+    partition = Partition(tmp_path, config, 0, 5, flusher.closed)
+    real, refused = sidecar.write_part, [2]
+
+    def write_part(path: Path, known: sidecar.Sidecar) -> Path:
+        if refused[0]:
+            refused[0] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, known)
+
+    monkeypatch.setattr(sidecar, "write_part", write_part)
+    for value in (b"1", b"2"):
+        partition.append(make_batch([(b"k", value)], timestamps_ms=[5]), 5)
+    partition.roll(5)
+    for is_due in (False, False, True):
+        await asyncio.to_thread(flusher._thread.submit(time.monotonic).result)
+        assert cleaner.is_due(partition) == is_due
+        await flusher.vouch()
+    assert refused == [0]
+    await cleaner.clean(partition)
+    assert partition.segments[0].cleaned
+    cleaner.stop()
+    flusher.stop()
+    partition.close()
+
+
 async def test_files_deleted_meanwhile_are_no_error(tmp_path: Path) -> None:
     flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path / "p")
     partition.append(make_values(1), 5)
