@@ -6,6 +6,7 @@ While it is written its name ends with .part; it gets its own name once it is on
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import io
 import os
@@ -99,24 +100,64 @@ def _member(path: str, size: int, mode: int) -> tarfile.TarInfo:
 def writing(target: Path, on_bytes: Callable[[int], None]) -> Iterator[ArchiveWriter]:
     """An archive that is at `target` after the block, whole and on the disk, or not at all.
 
-    Raises OperatorError when the disk refuses; a full one is told as such.
+    Raises OperatorError when the disk refuses, a full one is told as such, and where somebody else
+    writes one of that name, or has written it meanwhile.
     """
     draft = target.with_name(target.name + PART)
     try:
-        with draft.open("wb") as file:
-            # Copies of data folders hold whatever secrets lie in them.
-            os.fchmod(file.fileno(), 0o600)
+        with _own(draft) as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 yield ArchiveWriter(tar, on_bytes)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(target)
+            _publish(draft, target)
         _sync_folder(target.parent)
     except OSError as error:
         raise OperatorError(_refusal(target, error)) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _own(draft: Path) -> Iterator[IO[bytes]]:
+    """The draft, empty and nobody else's until the block ends, when it is removed.
+
+    Raises OperatorError where somebody writes it, and OSError.
+    """
+    while True:
+        # Copies of data folders hold whatever secrets lie in them.
+        file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who had it before has removed it, perhaps, and another one is there.
+            if draft.exists() and os.path.samestat(os.fstat(file.fileno()), draft.stat()):
+                break
+        except BlockingIOError:
+            file.close()
+            raise OperatorError(f"somebody writes {draft} already: choose another name") from None
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+    with file:
+        try:
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate(0)
+            yield file
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Give the archive its name, if nobody else has it. Raises OSError."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: then the name is not taken, as far as one can tell.
+        if target.exists():
+            raise
+        draft.replace(target)
 
 
 def _refusal(target: Path, error: OSError) -> str:

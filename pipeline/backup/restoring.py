@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import os
 import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.backup.archive import reading
@@ -12,11 +17,15 @@ from pipeline.errors import OperatorError
 from pipeline.local import data_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from pipeline.backup.archive import ArchiveReader
     from pipeline.backup.manifest import Manifest
     from pipeline.backup.taking import Tell
+
+
+DRAFT = ".restoring-"
+"""After the folder's name: what is not whole yet."""
 
 
 def restore(source: Path, data: Path, tell: Tell) -> Manifest:
@@ -30,21 +39,48 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
     with reading(source) as archive:
         made = archive.manifest
         data_folder.check(made.data, str(source))
-        draft = data.with_name(data.name + ".restoring")
         try:
-            _check_room(made, draft.parent, data)
-            shutil.rmtree(draft, ignore_errors=True)
-            tell.step("files")
-            _extract(archive, draft, tell)
-            tell.step("disk")
-            os.sync()
-            # Onto an empty folder, or none; any other makes this fail.
-            draft.rename(data)
+            _check_room(made, data.parent, data)
+            with _draft_of(data) as draft:
+                tell.step("files")
+                _extract(archive, draft, tell)
+                tell.step("disk")
+                os.sync()
+                # Onto an empty folder, or none; any other makes this fail.
+                draft.rename(data)
         except OSError as error:
             raise OperatorError(_refusal(data, error)) from error
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     return made
+
+
+@contextmanager
+def _draft_of(data: Path) -> Iterator[Path]:
+    """A folder beside it, of one restore alone, removed in the end. May raise OSError.
+
+    It is held by a lock, as long as its restore lives: those of others that died are removed.
+    """
+    prefix = data.name + DRAFT
+    for other in data.parent.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError), _held(other):
+            shutil.rmtree(other, ignore_errors=True)
+    draft = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
+    try:
+        with _held(draft):
+            draft.chmod(0o755)
+            yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Raises OSError where somebody else holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_target(data: Path) -> None:
@@ -64,7 +100,6 @@ def _check_room(made: Manifest, folder: Path, data: Path) -> None:
 
 
 def _extract(archive: ArchiveReader, draft: Path, tell: Tell) -> None:
-    draft.mkdir()
     for item in archive.manifest.items:
         place = draft / item.path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ from pipeline.backup import clickhouse_copy, log_copy, other_files
 from pipeline.backup.archive import writing
 from pipeline.backup.manifest import FORMAT, Manifest
 from pipeline.backup.other_files import LOCK
+from pipeline.embedded.log.recovery import finish_swaps
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.local import claim, data_folder
 from pipeline.local.data_folder import MARKER, Marker
@@ -91,6 +92,8 @@ def take_backup(data: Path, target: Path, clock: Clock, tell: Tell) -> Taken:
 def _take(data: Path, target: Path, marker: Marker, clock: Clock, tell: Tell) -> Taken:
     began_ms = clock.now_ms()
     with _stopped(data) as is_stopped, writing(target, tell.copied) as archive:
+        if is_stopped:
+            finish_swaps(data / "log")
         archive.add_bytes(MARKER, data_folder.encode(marker))
         log = log_copy.LogCopy(data / "log", archive)
         tell.step("changelogs")

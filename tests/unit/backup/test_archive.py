@@ -4,6 +4,7 @@ import hashlib
 import io
 import re
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -168,6 +169,54 @@ def test_a_restore_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
     (left / "a").write_text("half")
     restore(a_backup(tmp_path / "b.tar"), tmp_path / "data", Tell())
     assert (tmp_path / "data/log/a").read_bytes() == CONTENT
+
+
+def test_two_archives_of_one_name_are_not_written_at_once(tmp_path: Path) -> None:
+    """They were written into one file, and the first to end called it whole."""
+    target = tmp_path / "b.tar"
+    with writing(target, lambda _: None) as archive:
+        archive.add_bytes("log/a", CONTENT)
+        with (
+            pytest.raises(OperatorError, match=r"somebody writes .*b\.tar\.part already"),
+            writing(target, lambda _: None) as other,
+        ):
+            other.add_bytes("log/a", b"other")
+        archive.end(a_manifest(archive.items))
+    restore(target, tmp_path / "data", Tell())
+    assert (tmp_path / "data/log/a").read_bytes() == CONTENT
+    with (
+        pytest.raises(OperatorError, match="File exists"),
+        writing(target, lambda _: None) as late,
+    ):
+        late.end(a_manifest(late.items))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
+
+
+class Meanwhile(Tell):
+    """Something happens while files are extracted."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens: Callable[[], object] | None = happens
+
+    def copied(self, count: int) -> None:  # noqa: ARG002 - whatever was copied
+        happens, self._happens = self._happens, None
+        if happens is not None:
+            happens()
+
+
+def test_two_restores_into_one_folder_leave_one_of_them_whole(tmp_path: Path) -> None:
+    """They went into one draft: files of both were there, and one of them said it was whole."""
+    backup, data = a_backup(tmp_path / "b.tar"), tmp_path / "data"
+    left = tmp_path / "data.restoring-killed"
+    left.mkdir()
+
+    def other() -> None:
+        assert restore(backup, data, Tell())
+
+    with pytest.raises(OperatorError, match="not empty"):
+        restore(backup, data, Meanwhile(other))
+    assert (data / "log/a").read_bytes() == CONTENT
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
 
 
 def test_two_backups_are_not_taken_at_once(tmp_path: Path) -> None:
