@@ -221,6 +221,11 @@ class CountingRules:
         return any(rules.strict for rules in (self.default, *self.families.values()))
 
     @cached_property
+    def lateness_ms_min(self) -> int:
+        """The shortest lateness of any family."""
+        return min(rules.lateness_ms for rules in (self.default, *self.families.values()))
+
+    @cached_property
     def ids_horizon_ms_max(self) -> int:
         """The longest horizon of any family."""
         return max(rules.ids_horizon_ms for rules in (self.default, *self.families.values()))

@@ -25,6 +25,9 @@ NEAR_MS = 60_000
 """What happened just now is far from being too late or too early, so a minute of it may become one.
 Other increments combine only if they happened at the same millisecond: each is judged alone."""
 
+LATENESS_MIN_MS = 600_000
+"""Of families of which that is true, however long a minute's increments are on their way."""
+
 _DENSE_MIN = 1 << 16
 
 
@@ -37,22 +40,30 @@ class Cells(NamedTuple):
     """See `moments`."""
 
 
-def moments(at_ms: Int64Column, now_ms: int) -> Int64Column:
-    """Numbers that are equal where increments may combine: a minute, or a single moment."""
-    return np.where(np.abs(at_ms - now_ms) <= NEAR_MS, at_ms // WINDOW_MS, -1 - at_ms)
+def moments(at_ms: Int64Column, now_ms: int, is_soon_late: BoolColumn | None = None) -> Int64Column:
+    """Numbers that are equal where increments may combine: a minute, or a single moment.
+
+    `is_soon_late` is true for those whose family refuses what is not LATENESS_MIN_MS late yet.
+    """
+    is_near = np.abs(at_ms - now_ms) <= NEAR_MS
+    if is_soon_late is not None:
+        is_near &= ~is_soon_late
+    return np.where(is_near, at_ms // WINDOW_MS, -1 - at_ms)
 
 
 class Combined(NamedTuple):
     """Fewer rows with the same sums."""
 
     source: Int64Column
-    """For each combined row, one of the rows it was made of: all of it but the delta holds."""
+    """For each combined row, one of the rows it was made of: all but delta and time hold."""
     delta: Int64Column
+    at_ms: Int64Column
+    """The newest of the rows it was made of: an older one must not make all of them too late."""
     row_of: Int64Column
     """For each row that was given, the combined row it went into."""
 
 
-def combine(cells: Cells, delta: Int64Column, plain: BoolColumn) -> Combined:
+def combine(cells: Cells, delta: Int64Column, at_ms: Int64Column, plain: BoolColumn) -> Combined:
     """Sum the deltas of rows that are `plain` (no member, no id) over each cell, by sign.
 
     Rows of a sum beyond what one event may carry stay as they are. The order of rows that are not
@@ -66,14 +77,21 @@ def combine(cells: Cells, delta: Int64Column, plain: BoolColumn) -> Combined:
     if not fits.all():
         plain = plain.copy()
         plain[rows[~fits[which]]] = False
-        return combine(cells, delta, plain)
+        return combine(cells, delta, at_ms, plain)
     source_of = np.zeros(count, np.int64)
     source_of[which] = rows
+    newest_ms = at_ms[source_of]
+    np.maximum.at(newest_ms, which, at_ms[rows])
     kept = np.flatnonzero(~plain)
     row_of = np.empty(len(plain), np.int64)
     row_of[kept] = np.arange(len(kept))
     row_of[rows] = len(kept) + which
-    return Combined(np.concatenate([kept, source_of]), np.concatenate([delta[kept], sums]), row_of)
+    return Combined(
+        np.concatenate([kept, source_of]),
+        np.concatenate([delta[kept], sums]),
+        np.concatenate([at_ms[kept], newest_ms]),
+        row_of,
+    )
 
 
 def _groups(cells: Cells, delta: Int64Column, rows: Int64Column) -> tuple[Int64Column, int]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.producer.combining import Cells, combine, moments
+from pipeline.producer.combining import LATENESS_MIN_MS, Cells, combine, moments
 from pipeline.sharding import Rows, counter_partitions_of, hashes_of, id_partitions_of
 from schemas.events import DELTA_DEFAULT, REGION_DEFAULT
 from schemas.frame_columns import starts_and_bytes
@@ -83,17 +83,18 @@ def pack(columns: pa.Table, plan: Plan, chooser: Chooser, now_ms: int) -> Packed
     at_ms, delta = columns["at"].to_numpy(), columns["delta"].to_numpy()
     member, id_ = columns["member"].combine_chunks(), columns["id"].combine_chunks()
     plain = _nulls(member) & _nulls(id_)
-    source, delta, row_of = combine(
-        Cells(counter.codes, region.codes, moments(at_ms, now_ms)), delta, plain
+    when = moments(at_ms, now_ms, _soon_late(counter, plan))
+    source, delta, at_ms, row_of = combine(
+        Cells(counter.codes, region.codes, when), delta, at_ms, plain
     )
     partition, load = _placed(counter, source, columns, plan, chooser)
 
     order = np.argsort(partition, kind="stable")
-    source, delta = source[order], delta[order]
+    source, delta, at_ms = source[order], delta[order], at_ms[order]
     rows = _Columns(
         counter._replace(codes=counter.codes[source]),
         delta,
-        at_ms[source],
+        at_ms,
         member.take(pa.array(source)) if member.null_count < len(member) else None,
         region._replace(codes=region.codes[source]),
         id_.take(pa.array(source)) if id_.null_count < len(id_) else None,
@@ -154,6 +155,16 @@ def _by_member(counter: _Encoded, member: pa.ChunkedArray, plan: Plan) -> NDArra
     once = np.array(plan.once_per_member(counter.texts.to_pylist()), np.bool_)
     found: NDArray[np.bool_] = once[counter.codes] & ~_nulls(member)
     return found
+
+
+def _soon_late(counter: _Encoded, plan: Plan) -> NDArray[np.bool_] | None:
+    """Which rows are of families that refuse what is minutes late; None if there are no such."""
+    rules = plan.rules
+    if rules is None or rules.lateness_ms_min >= LATENESS_MIN_MS:
+        return None
+    counters = counter.texts.to_pylist()
+    is_soon = np.array([rules.of(one).lateness_ms < LATENESS_MIN_MS for one in counters], np.bool_)
+    return is_soon[counter.codes]
 
 
 def _shards(counters: pa.StringArray, plan: Plan) -> Int64Column:

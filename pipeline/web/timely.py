@@ -96,16 +96,12 @@ def _refused(columns: pa.Table, rules: CountingRules | None, now_ms: int) -> lis
     times = columns["at"]
     suspect = pc.greater(times, now_ms + EARLINESS_MS)
     if rules is not None:
-        suspect = pc.or_(suspect, pc.less(times, now_ms - _shortest(rules)))
+        suspect = pc.or_(suspect, pc.less(times, now_ms - rules.lateness_ms_min))
     rows = pc.indices_nonzero(suspect.fill_null(False))
     few = columns.select(["counter", "at"]).take(rows).to_pydict()
     found = zip(rows.to_pylist(), few["counter"], few["at"], strict=True)
     reasons = ((row, _refusal(rules, counter, at_ms, now_ms)) for row, counter, at_ms in found)
     return [(row, why) for row, why in reasons if why is not None]
-
-
-def _shortest(rules: CountingRules) -> int:
-    return min(one.lateness_ms for one in (rules.default, *rules.families.values()))
 
 
 def _refusal(rules: CountingRules | None, counter: str, at_ms: int, now_ms: int) -> str | None:

@@ -37,7 +37,8 @@ ROW = st.tuples(
 def combined(rows: list[Event]) -> Combined:
     *numbers, plain = zip(*rows, strict=True)
     counter, region, at_ms, delta = (np.array(column, np.int64) for column in numbers)
-    return combine(Cells(counter, region, moments(at_ms, NOW_MS)), delta, np.array(plain, np.bool_))
+    cells = Cells(counter, region, moments(at_ms, NOW_MS))
+    return combine(cells, delta, at_ms, np.array(plain, np.bool_))
 
 
 def sums(rows: list[Event], deltas: list[int] | None = None) -> Counter[tuple[int, ...]]:
@@ -80,6 +81,17 @@ def test_rows_that_are_not_plain_keep_their_order(rows: list[Event]) -> None:
 
     kept = [source for source in result.source.tolist() if not rows[source][4]]
     assert kept == [number for number, row in enumerate(rows) if not row[4]]
+
+
+@thorough
+@given(st.lists(ROW, min_size=1, max_size=60))
+def test_a_combined_row_is_as_new_as_the_newest_in_it(rows: list[Event]) -> None:
+    result = combined(rows)
+
+    newest: dict[int, int] = {}
+    for into, row in zip(result.row_of.tolist(), rows, strict=True):
+        newest[into] = max(newest.get(into, row[2]), row[2])
+    assert result.at_ms.tolist() == [newest[into] for into in range(len(newest))]
 
 
 def test_plain_rows_of_one_cell_become_one() -> None:

@@ -73,6 +73,21 @@ def cells(events: list[Event]) -> tuple[Counter[Any], Counter[Any]]:
     return sums, whole
 
 
+def test_where_little_is_too_late_each_moment_is_judged_alone() -> None:
+    """One row for all of them would be late, or on time, as a whole."""
+    rules = CountingRules(families={"likes": FamilyRules(lateness_ms=30_000)})
+    at_ms = [NOW_MS - 29_990, NOW_MS, NOW_MS, NOW_MS - 29_990]
+    events = [event(counter, at=at) for counter in ("likes:a", "views:a") for at in at_ms]
+    found = pack(table(events), Plan(1, 1, rules=rules), chooser("round-robin", seed=1), NOW_MS)
+    rows = [(row["counter"], row["at"], row["delta"]) for row in rows_of(found.frames[0])]
+    assert sorted(rows) == [
+        ("likes:a", NOW_MS - 29_990, 2),
+        ("likes:a", NOW_MS, 2),
+        ("views:a", NOW_MS - 29_990, 2),
+        ("views:a", NOW_MS, 2),
+    ]
+
+
 @thorough
 @given(st.lists(EVENT, min_size=1, max_size=80))
 def test_frames_hold_what_was_given(events: list[Event]) -> None:
