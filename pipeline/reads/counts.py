@@ -207,7 +207,7 @@ def count_many(
             reads,
             ground.border,
             names,
-            replicas={shard.shard: shard.replica for shard in positions},
+            positions=positions,
             region=scope.region,
             everywhere=spills,
             adjusted=ground.has_adjustments,

@@ -19,9 +19,15 @@ _QUERY = (
     # Offsets of a log that was lost say nothing of the one that came after it.
     "AND (shard, replica) IN (SELECT shard, argMax(replica, flushed_at) FROM tally.positions "
     f"WHERE {live.OWN} GROUP BY shard) GROUP BY counter, shard "
-    "UNION ALL SELECT counter, shard, max(offset) AS place FROM tally.adjustments "
+    # Nor do those of its adjustments: further on than a shard was counted, none is older than that.
+    "UNION ALL SELECT counter, shard, max(own.offset) AS place FROM tally.adjustments AS own "
+    "LEFT JOIN (SELECT shard, max(flushed_through) AS reached, max(log_time) AS newest "
+    "FROM tally.positions FINAL WHERE (shard, replica) IN (SELECT shard, "
+    f"argMax(replica, flushed_at) FROM tally.positions WHERE {live.OWN} GROUP BY shard) "
+    f"AND {live.OWN} GROUP BY shard) AS counted USING shard "
     f"WHERE {live.OWN} AND counter IN {{counters:Array(String)}} "
-    "AND log_time > now() - INTERVAL 1 DAY GROUP BY counter, shard"
+    "AND (own.offset <= counted.reached OR own.log_time >= counted.newest) "
+    "GROUP BY counter, shard"
     ") GROUP BY counter, shard"
 )
 

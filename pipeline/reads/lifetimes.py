@@ -27,7 +27,7 @@ from pipeline.reads.taking import total
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pipeline.reads.reads import Reads
+    from pipeline.reads.reads import FlushedShard, Reads
     from pipeline.reads.settled import Months, Settled
     from pipeline.reads.taking import Values
 
@@ -61,7 +61,7 @@ _MINUTES = (
 )
 _ADJUSTMENTS = (
     "SELECT counter, toString(region), toString(grain), toUnixTimestamp(window), `by`, shard, "
-    f"`offset` FROM tally.adjustments WHERE {_WHERE} "
+    f"`offset`, toUnixTimestamp64Milli(log_time) FROM tally.adjustments WHERE {_WHERE} "
     "ORDER BY counter, id, log_time, shard, `offset` LIMIT 1 BY counter, id"
 )
 
@@ -109,7 +109,7 @@ def read_lifetimes(
     border: Border,
     counters: Sequence[str],
     *,
-    replicas: Mapping[int, str],
+    positions: Sequence[FlushedShard],
     region: str | None = None,
     everywhere: Collection[str] = (),
     adjusted: bool = True,
@@ -117,10 +117,11 @@ def read_lifetimes(
 ) -> dict[tuple[Any, ...], Sums]:
     """As `read_sums` of all time, with the last offsets. Blocks; raises TryAgainError.
 
-    Adjustments are looked for only if there are any, which `adjusted` says. `replicas` are those
-    that count each shard now: offsets of a log that was lost say nothing of the one after it. What
-    is `settled` is not read again.
+    Adjustments are looked for only if there are any, which `adjusted` says. `positions` tell who
+    counts each shard now: offsets of a log that was lost say nothing of the one after it. What is
+    `settled` is not read again.
     """
+    shards = {shard.shard: shard for shard in positions}
     known = {"build": border.build, "counters": list(counters)}
     found = {(counter,): Sums(latest={}) for counter in counters}
     months = _read_settled(reads, border, counters, settled)
@@ -132,7 +133,8 @@ def read_lifetimes(
         at = Owner(*owner)
         recent[counter][at] = (int(p), int(n), int(duplicates))
         is_asked_for = region is None or at.region == region or counter in everywhere
-        if is_asked_for and at.replica == replicas.get(at.shard):
+        known_shard = shards.get(at.shard)
+        if is_asked_for and known_shard is not None and at.replica == known_shard.replica:
             _reach(found[counter,], at.shard, int(through))
     for counter in counters:
         owners = {*months[counter], *recent[counter]}
@@ -143,12 +145,23 @@ def read_lifetimes(
             found[counter,].life = total(sums)
     if not adjusted:
         return found
-    for counter, at_region, grain, at_s, by, shard, offset in reads.rows(_ADJUSTMENTS, known):
+    for counter, at_region, grain, at_s, by, shard, offset, log_ms in reads.rows(
+        _ADJUSTMENTS, known
+    ):
         if region is None or at_region == region or counter in everywhere:
             own = found[counter,]
             own.adjusted.add(grain or None, int(at_s) * 1000, int(by), 1)
-            _reach(own, int(shard), int(offset))
+            if _is_of_this_log(shards.get(int(shard)), int(offset), int(log_ms)):
+                _reach(own, int(shard), int(offset))
     return found
+
+
+def _is_of_this_log(shard: FlushedShard | None, offset: int, log_ms: int) -> bool:
+    """Whether an offset can be one of the log that is counted now.
+
+    Log time never goes back, so what is further on than a shard was counted is not older.
+    """
+    return shard is None or offset <= shard.flushed_through or log_ms >= shard.log_ms
 
 
 def _read_settled(

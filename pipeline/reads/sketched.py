@@ -108,7 +108,13 @@ def _widths(reads: Reads, families: Collection[str], asked: spans.Span) -> list[
 
 
 def open_since_s(reads: Reads) -> int:
-    """The first slot that may not be rolled up for good; 0 if a shard never was. Blocks."""
+    """The first slot that may not be rolled up for good; 0 if a shard never was. Blocks.
+
+    And 0 where other clusters' sketches are here: these roll up theirs when they like.
+    """
+    [(clusters,)] = reads.rows("SELECT count() FROM tally.live_builds")
+    if int(clusters) > 1:
+        return 0
     rolled = reads.rolled_log_ms()
     least_ms = min((rolled.get(shard.shard, 0) for shard in reads.positions()), default=0)
     return slot_of(least_ms) // 1000

@@ -89,6 +89,8 @@ def plan(span: Span | None, by: Grain | None, sure_ms: int) -> Plan:
     if span is not None or by is not None:
         pieces += _old(Span(asked.since_ms, split_ms), by)
         pieces += _recent(Span(split_ms, asked.until_ms), by)
+    # One at least, so that there is something to ask for: a time in which nothing can be.
+    pieces = pieces or [Piece("1d", Span(asked.since_ms, asked.since_ms))]
     return Plan(span, by, split_ms, tuple(pieces))
 
 

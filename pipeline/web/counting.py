@@ -165,12 +165,15 @@ class Counting:
         await self.wait(after, wait_s)
         return self._told(await self._exact.fresh(asked))
 
-    async def live(self, asked: Asked, wait_s: float) -> Counted:
+    async def live(self, asked: Asked, seen: Mapping[int, int], wait_s: float) -> Counted:
         """Exact, after the owners flushed what was in the log before the call.
 
-        A shard that was not flushed in time makes the answer incomplete, and a remark names it.
+        A shard that was not flushed in time makes the answer incomplete, and a remark names it. It
+        has everything that was `seen` all the same; raises NotCountedYetError when that is not in
+        ClickHouse, as it was for others, soon after.
         """
         why_not = await self._flushing.flush(wait_s)
+        await self.wait(seen, max(wait_s, LOAD_S_MAX))
         found = await self._exact.fresh(asked)
         return self._told(replace(found, answer=as_live(found.answer, why_not)))
 

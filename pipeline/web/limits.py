@@ -25,9 +25,9 @@ BODY_S_MAX = 30.0
 COUNTERS_MAX = 1_000
 """How many counters one request may ask for."""
 
-RECEIPT_CHARS_MAX = 8_192
-"""Of a receipt or a session in a header: a place is about ten, and there are as many as
-partitions."""
+RECEIPT_CHARS_MAX = 4_096 * len("4095:123456789012345678,")
+"""Of a receipt or a session in a header: as many places as Tally has partitions at most, each of
+them as long as it can be. What was given must be taken back."""
 
 
 _DIGITS_MAX = 18

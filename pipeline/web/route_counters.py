@@ -122,7 +122,7 @@ async def live(
 ) -> Response:
     """Exact, after the owners of all shards have flushed what is in the log now."""
     caller.require("read", family_of(counter))
-    found = await request.app.state.services.counting.live(Asked(counter, region), wait)
+    found = await request.app.state.services.counting.live(Asked(counter, region), seen, wait)
     return _counted(request, found, seen)
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pipeline.access.errors import BadTokenError, NoTokenError, TooFastError
+from pipeline.access.errors import BadTokenError, NotAllowedError, NoTokenError, TooFastError
 from pipeline.errors import TallyError
 from pipeline.metrics.exposition import exposition
 from pipeline.web import documents
@@ -24,7 +24,8 @@ router = APIRouter(tags=["operations"])
 async def health(request: Request) -> Response:
     """200 when counting goes on as it should, 503 when not. Needs no token.
 
-    Where tokens are on, the problems are told to whoever may read all families: they have names.
+    The problems are told to whoever may read all families, as they have names; without tokens, not
+    to pages of other sites.
     """
     try:
         found = await request.app.state.services.status.now()
@@ -40,11 +41,9 @@ async def health(request: Request) -> Response:
 
 
 async def _may_know(request: Request) -> bool:
-    if request.app.state.services.access is None:
-        return True
     try:
         return (await caller(request)).may_all("read")
-    except (NoTokenError, BadTokenError, TooFastError):
+    except (NoTokenError, BadTokenError, NotAllowedError, TooFastError):
         return False
 
 

@@ -187,3 +187,12 @@ def test_days_that_are_gone_are_told() -> None:
 def test_a_moment_outside_of_clickhouses_time_is_its_border() -> None:
     assert Span.of(-5, 10**15) == Span(0, FOREVER_MS)
     assert Span.of(None, None) is None
+
+
+def test_a_time_in_which_nothing_can_be_is_asked_for_all_the_same() -> None:
+    """Without a piece the statement would be none: an error, and never an answer."""
+    for bounds in ((FOREVER_MS + 1, None), (None, -1), (-2, -1)):
+        span = Span.of(*bounds)
+        assert span is not None
+        [piece] = plan(span, "1h", SURE).pieces
+        assert piece.span.since_ms == piece.span.until_ms

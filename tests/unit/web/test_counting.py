@@ -11,7 +11,7 @@ from pipeline.producer.receipts import Places
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web import counting as counting_module
-from pipeline.web.counting import LATE_S_MAX, Asked, Counting, NotCountedYetError
+from pipeline.web.counting import LATE_S_MAX, LOAD_S_MAX, Asked, Counting, NotCountedYetError
 from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
 from tests.unit.web.world import World, settled
@@ -180,13 +180,31 @@ async def test_live_is_exact_after_a_flush_and_incomplete_where_a_shard_is_behin
     flusher = Flusher()
     counting = counting_of(world, flusher=flusher)
     world.values["likes:a"] = 3
-    found = (await counting.live(LIKES, 1)).answer
+    found = (await counting.live(LIKES, {}, 1)).answer
     assert (found.mode, found.total, found.complete, found.remarks) == ("live", 3, True, [])
     flusher.why_not = "shard 1 is at 10 of 12"
-    behind = (await counting.live(LIKES, 1)).answer
+    behind = (await counting.live(LIKES, {}, 1)).answer
     assert (behind.mode, behind.total, behind.complete) == ("live", 3, False)
     assert behind.remarks == ["not flushed on request: shard 1 is at 10 of 12"]
     assert flusher.calls == 2
+
+
+async def test_live_does_not_go_back_behind_what_a_session_has_seen(world: World) -> None:
+    """Nobody flushed, and this process looked at positions before another one answered."""
+    flusher = Flusher()
+    flusher.why_not = "Kafka is away"
+    counting = counting_of(world, flusher=flusher)
+    world.values["likes:a"] = 3
+    await counting.exact(LIKES, {}, 1)
+    world.values["likes:a"], world.flushed[0] = 5, 11
+    world.clock.advance(0.06)
+    found = await counting.live(LIKES, {0: 11}, 1)
+    assert (found.answer.total, found.answer.complete, found.places[0]) == (5, False, 11)
+    reading = asyncio.create_task(counting.live(LIKES, {0: 12}, 1))
+    await settled()
+    world.clock.advance(LOAD_S_MAX)
+    with pytest.raises(NotCountedYetError, match="shard 0 is at 11 of 12"):
+        await asyncio.wait_for(reading, 5)
 
 
 async def test_a_session_takes_what_is_kept_only_if_that_has_all_it_has_seen(world: World) -> None:

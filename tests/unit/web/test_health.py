@@ -53,3 +53,9 @@ async def test_who_may_read_all_and_everybody_without_tokens_hear_the_problems(
     found = await sick(site_of(world, access)).client.get("/health", headers=headers)
     assert (found.status_code, found.json()) == (503, whole)
     assert (await sick(site_of(world)).client.get("/health")).json() == whole
+
+
+async def test_a_page_of_another_site_hears_only_whether_it_is_well(world: World) -> None:
+    headers = {"Host": "elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    found = await sick(site_of(world)).client.get("/health", headers=headers)
+    assert (found.status_code, found.json()) == (503, {"healthy": False})
