@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.builds.following import Following
@@ -74,17 +75,22 @@ def run_worker(settings: Settings, clock: Clock) -> NoReturn:
 
 
 def _asker(settings: Settings) -> Callable[[], int]:
-    """What asks which build is live, on a connection that is made anew after it failed."""
+    """What asks which build is live, on a connection that is made anew after it failed.
+
+    Thread-safe: at a handover, who counts asks beside who watches.
+    """
     clients: list[Client] = []
+    one_at_a_time = threading.Lock()
 
     def ask() -> int:
-        if not clients:
-            clients.append(connect(settings.clickhouse))
-        try:
-            return live_build(clients[0])
-        except TallyError:
-            clients.pop().close()
-            raise
+        with one_at_a_time:
+            if not clients:
+                clients.append(connect(settings.clickhouse))
+            try:
+                return live_build(clients[0])
+            except TallyError:
+                clients.pop().close()
+                raise
 
     return ask
 
