@@ -50,7 +50,7 @@ def main() -> int:
         pace=given.pace,
     )
     print(outcome)
-    if outcome.verdict.differences:
+    if outcome.differences:
         again = f"make chaos MINUTES={given.minutes:g} SEED={seed}{' KAFKA=1' * given.kafka}"
         print(f"what the parts printed is in {folder}; again: {again}")
         return 1

@@ -181,6 +181,12 @@ class Harms:
                     return
             self.over.wait(1)
 
+    def replay(self, timeout_s: float) -> None:
+        """Count the log again, and take that. Blocks; raises AssertionError where it fails."""
+        with self._process(["replay", "--swap"], "replay") as replay:
+            code = replay.wait(timeout_s=timeout_s)
+            assert code == 0, replay.output()
+
     def _command(self, *arguments: str) -> None:
         with self._process(list(arguments), arguments[0]) as process:
             code = process.wait(timeout_s=COMMAND_TIMEOUT_S)

@@ -15,6 +15,7 @@ from tests.chaos.site import Site
 from tests.integration.worker.events import PARTITIONS
 from tests.kit.processes import wait_until
 from tests.kit.truth.checker import Verdict, check
+from tests.kit.truth.differences import Difference
 
 READY_TIMEOUT_S = 300
 CACHED_S = 6.0
@@ -22,18 +23,30 @@ CACHED_S = 6.0
 
 RATE_PER_S = 40.0
 
+REPLAYED_FROM_S = 300.0
+"""Runs of so many seconds end with a replay: what the log says is compared as well."""
+
+REPLAY_TIMEOUT_S = 900
+
 
 @dataclass
 class Outcome:
-    """What a run found, and what it had done."""
+    """What a run found, in the end and again after a replay, and what it had done."""
 
     seed: int
     verdict: Verdict
     harms: dict[str, int] = field(default_factory=dict)
+    replayed: Verdict | None = None
+
+    @property
+    def differences(self) -> list[Difference]:
+        """All of them."""
+        return [*self.verdict.differences, *(self.replayed.differences if self.replayed else [])]
 
     def __str__(self) -> str:
         done = ", ".join(f"{kind} {count}" for kind, count in sorted(self.harms.items()))
-        return f"seed {self.seed}\n{self.verdict}\nharms: {done}"
+        again = f"\ncounted again from the log: {self.replayed}" if self.replayed else ""
+        return f"seed {self.seed}\n{self.verdict}{again}\nharms: {done}"
 
 
 def run(
@@ -79,26 +92,36 @@ def run(
         harms.end()
         crew.finish()
         tell(f"{time.monotonic() - began_s:7.1f} s  all is acknowledged; workers count")
-        settle(site.tally.kafka, site.door.url)
-        tell(f"{time.monotonic() - began_s:7.1f} s  all is counted; every number is compared")
-        time.sleep(CACHED_S)
-        webs = [web.url for web in site.webs]
-        verdict = check(crew.journals, site.tally.kafka, site.door.url, webs, crew.ledgers)
-        if verdict.differences:
+        outcome = Outcome(seed, _compared(site, crew, began_s, tell), harms.begun)
+        if seconds >= REPLAYED_FROM_S and not outcome.differences:
+            tell(f"{time.monotonic() - began_s:7.1f} s  all is true; the log is counted again")
+            harms.replay(REPLAY_TIMEOUT_S)
+            outcome.replayed = _compared(site, crew, began_s, tell)
+        if outcome.differences:
             # The disks go with the site; whoever looks for the cause wants to read both.
             for data in (folder / "log" / "data", folder / "clickhouse"):
                 kept = folder / "kept" / data.relative_to(folder)
                 # What is written and removed meanwhile need not be whole.
                 with contextlib.suppress(shutil.Error):
                     shutil.copytree(data, kept, dirs_exist_ok=True)
-        return Outcome(seed, verdict, harms.begun)
     except BaseException:
         tell(site.said())
         raise
+    else:
+        return outcome
     finally:
         harms.over.set()
         crew.close()
         site.close()
+
+
+def _compared(site: Site, crew: Crew, began_s: float, tell: Callable[[str], None]) -> Verdict:
+    """The live build beside the truth, once it has everything. Blocks."""
+    settle(site.tally.kafka, site.door.url)
+    tell(f"{time.monotonic() - began_s:7.1f} s  all is counted; every number is compared")
+    time.sleep(CACHED_S)
+    webs = [web.url for web in site.webs]
+    return check(crew.journals, site.tally.kafka, site.door.url, webs, crew.ledgers)
 
 
 def tidy(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Which harm comes when: a pure function of the seed, so that a seed plays a schedule again."""
 
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -38,6 +39,10 @@ KINDS: dict[str, tuple[float, float]] = {
 AT_MOST = {"add partition": 6, "replay and swap": 8}
 """Partitions stay for ever, and a replay counts all there is again."""
 
+ROUNDS_BETWEEN = {"add partition": 5, "replay and swap": 4}
+"""So that they come throughout half an hour, and a replay has ended before the next one begins: a
+round, in which every other kind comes once, takes about 50 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class Harm:
@@ -56,16 +61,18 @@ class Harm:
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> list[Harm]:
-    """Harms in the order they begin. Every kind comes once before any comes again."""
+    """Harms in the order they begin. Every kind comes in the first round, most of them in all."""
     chance = random.Random(f"chaos {seed}")
     harms: list[Harm] = []
     done: Counter[str] = Counter()
+    rounds = -1
     deck: list[str] = []
     at_s = chance.uniform(*PAUSE_S)
     while at_s < seconds:
         if not deck:
             deck = sorted(kinds)
             chance.shuffle(deck)
+            rounds += 1
         kind = deck.pop()
         harm = Harm(
             round(at_s, 3),
@@ -75,7 +82,7 @@ def schedule(seed: int, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> 
             round(chance.random(), 3),
         )
         at_s += chance.uniform(*PAUSE_S)
-        done[kind] += 1
-        if done[kind] <= AT_MOST.get(kind, done[kind]):
+        if rounds % ROUNDS_BETWEEN.get(kind, 1) == 0 and done[kind] < AT_MOST.get(kind, math.inf):
+            done[kind] += 1
             harms.append(harm)
     return harms

@@ -35,5 +35,6 @@ def prove(kind: str, seconds: float, folder: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     outcome = run(seed, seconds, folder, kind=kind)
     print(outcome)
-    assert outcome.verdict.differences == [], str(outcome)
+    assert outcome.differences == [], str(outcome)
+    assert (outcome.replayed is not None) == (seconds == LONG_S)
     assert outcome.verdict.acknowledged > 0

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 from tests.chaos.schedule import AT_MOST, KINDS, PAUSE_S, schedule
 
@@ -45,6 +46,16 @@ def test_harms_follow_each_other_within_bounds_and_rare_ones_are_rare() -> None:
     assert PAUSE_S[0] <= harms[0].at_s <= PAUSE_S[1]
     assert [harm.at_s for harm in harms] == sorted(harm.at_s for harm in harms)
     assert harms[-1].at_s < 4 * HOUR_S
+
+
+def test_replays_and_new_partitions_come_throughout_half_an_hour() -> None:
+    for seed in range(20):
+        harms = schedule(seed, HOUR_S / 2)
+        for kind in AT_MOST:
+            times_s = [harm.at_s for harm in harms if harm.kind == kind]
+            assert len(times_s) >= 5
+            assert times_s[-1] > HOUR_S / 4
+            assert min(later - earlier for earlier, later in pairwise(times_s)) > 100
 
 
 def test_one_harm_alone_is_repeated_until_the_end() -> None:

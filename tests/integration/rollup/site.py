@@ -150,7 +150,7 @@ class Site:
             reads,
             border,
             counters,
-            replicas={one.shard: one.replica for one in positions},
+            positions=positions,
             settled=self.settled,
         )
         return {
