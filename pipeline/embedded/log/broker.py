@@ -5,7 +5,7 @@ import re
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pipeline.embedded.log.flusher import Flusher
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.meta import Meta, TopicRow, topic_folder
 from pipeline.embedded.log.partition import Partition
+from pipeline.embedded.log.recovery import sync_folder
 from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
 from pipeline.metrics.definitions import log as metric
@@ -77,6 +78,7 @@ class Broker:
         self._remove_leftovers({self._folder_of(row) for row in rows})
         for row in rows:
             self._open(row)
+        self._sync_folders(self.topics.values())
         # What is remembered of a producer must not be held against a new one of the same id.
         partitions = [p for topic in self.topics.values() for p in topic.partitions]
         self.meta.pass_producer_ids(met for p in partitions for met in p.producers.ids())
@@ -119,6 +121,17 @@ class Broker:
                 )
             )
             self.partition_count += 1
+
+    def _sync_folders(self, topics: Iterable[Topic]) -> None:
+        """Bring the folders of all their partitions to the disk; blocks. May raise OSError.
+
+        A file can be found after a power cut if all folders on the way to it can. That a folder was
+        there before says nothing: who made it may have died, or had no file left, before it synced.
+        """
+        folders = [topic.folder for topic in topics]
+        if folders:
+            for folder in (*folders, self.folder / "topics", self.folder):
+                sync_folder(folder)
 
     def partition(self, topic: str, number: int) -> Partition | None:
         found = self.topics.get(topic)
@@ -166,7 +179,9 @@ class Broker:
             count = self.partition_count
             try:
                 with self.meta.adding_topic(name, partitions, chosen) as row:
-                    return self._open(row)
+                    topic = self._open(row)
+                    self._sync_folders([topic])
+                    return topic
             except BaseException:
                 self.topics.pop(name, None)
                 self.partition_count = count
@@ -182,6 +197,7 @@ class Broker:
             try:
                 with self.meta.growing_topic(topic.uid, partitions):
                     self._open_partitions(topic, partitions)
+                    self._sync_folders([topic])
             except BaseException:
                 del topic.partitions[before:]
                 self.partition_count = count

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from pipeline.embedded.log.compaction import (
 )
 from pipeline.embedded.log.faults import POINT
 from pipeline.embedded.log.partition import Partition
-from pipeline.embedded.log.recovery import finish_swap
+from pipeline.embedded.log.recovery import put_in_place
 from pipeline.embedded.log.segment import Segment, segment_path
 
 logger = logging.getLogger(__name__)
@@ -97,32 +99,67 @@ class Cleaner:
             self._thread, write_clean, group, newest, now_ms, keep_ms, partition.end_offset
         )
         old = [source.segment for source in group]
-        if partition.dropped or not partition.holds(old):
+        if not _can_replace(partition, old):
             # Retention or a deletion was faster: what was written is of no use.
             cleaned.remove()
             return
         swap = cleaned.path.with_name(swap_name(group) + ".swap")
-        cleaned.path.rename(swap)
-        POINT.pass_by("compaction-swap")
+        await loop.run_in_executor(self._thread, _commit, cleaned, swap)
+        if partition.dropped:
+            # Its folder goes, with all that is in it.
+            return
         for segment in old:
             segment.close()
-        _finish_or_die(swap)
+        with _or_die(swap):
+            put_in_place(swap, [segment.path for segment in old])
         cleaned.path = segment_path(partition.folder, cleaned.base_offset)
-        partition.replace(old, cleaned)
+        # A client may have deleted records meanwhile. Those of them that are in the new file are
+        # before the partition's start, as they would be in a segment that was deleted in part.
+        held = [segment for segment in old if segment in partition.segments]
+        if held:
+            partition.replace(held, cleaned)
+        else:
+            cleaned.remove()
 
     def stop(self) -> None:
         """Blocks until the thread is done with what it has in hand."""
         self._thread.shutdown()
 
 
-def _finish_or_die(swap: Path) -> None:
+def _can_replace(partition: Partition, old: list[Segment]) -> bool:
+    """Whether these are still there, one after the other."""
+    return not partition.dropped and partition.holds(old)
+
+
+def _commit(cleaned: Segment, swap: Path) -> None:
+    """In the thread. After the return the commit survives a power cut, and what it replaces may be
+    deleted. Raises OSError if nothing was committed; what was written is removed then.
+    """
+    try:
+        # Before the rename: to have no file left to sync with is no reason to end the log as long
+        # as all this can be put off.
+        folder = os.open(swap.parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        cleaned.remove()
+        raise
+    try:
+        cleaned.path.rename(swap)
+        POINT.pass_by("compaction-swap")
+        with _or_die(swap):
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _or_die(swap: Path) -> Iterator[None]:
     """What is committed is finished, by the next start if not here.
 
     To go on with what it replaces would be worse: a later pass would put what was written since
     into the same place, and a later start this swap over that.
     """
     try:
-        finish_swap(swap)
+        yield
     except OSError as error:
         logger.critical("%s could not be put in its place (%s): stopping", swap, error)
         os._exit(1)

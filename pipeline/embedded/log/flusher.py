@@ -41,20 +41,21 @@ SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 SCARCE_PAUSE_S = 0.05
 
 
-class _Closed(NamedTuple):
-    """A closed segment that is on the disk, and its sidecar, written beside its place."""
-
-    partition: Partition
-    segment: Segment
-    part: Path
-
-
 class _Unvouched(NamedTuple):
-    """A closed segment that is on the disk, whose sidecar could not be written."""
+    """A closed segment that is on the disk, whose sidecar is not in its place yet."""
 
     partition: Partition
     segment: Segment
     known: Sidecar
+    is_told: bool = False
+    """That the disk refused it: said once, as a full disk refuses it each second."""
+
+
+class _Closed(NamedTuple):
+    """One whose sidecar is written, beside its place."""
+
+    unvouched: _Unvouched
+    part: Path
 
 
 def _nothing() -> None:
@@ -152,7 +153,7 @@ class Flusher:
         self._write_sidecar(_Unvouched(partition, segment, known))
 
     async def vouch(self) -> None:
-        """Try once more to write the sidecars that the disk refused.
+        """Try once more to write the sidecars that the disk refused, and to put them in place.
 
         Without them nothing from there on would be compacted until the next start.
         """
@@ -165,16 +166,14 @@ class Flusher:
 
     def _write_sidecar(self, one: _Unvouched) -> None:
         """In the thread."""
-        partition, segment, known = one
-        if partition.dropped:
+        if one.partition.dropped:
             return
         try:
-            part = sidecar.write_part(segment.sidecar_path, known)
+            part = sidecar.write_part(one.segment.sidecar_path, one.known)
         except OSError as error:
-            logger.warning("%s: %s; its sidecar is tried again", segment.path, error)
-            self._unvouched.append(one)
+            self._try_again(one, error)
         else:
-            self._closed.append(_Closed(partition, segment, part))
+            self._closed.append(_Closed(one, part))
 
     def _place(self) -> None:
         """Put sidecars that are written in their places.
@@ -183,16 +182,20 @@ class Flusher:
         known here, and its sidecar must not come in the place of the new one's.
         """
         while self._closed:
-            partition, segment, part = self._closed.popleft()
+            one, part = self._closed.popleft()
             try:
-                if partition.dropped or segment not in partition.segments:
+                if one.partition.dropped or one.segment not in one.partition.segments:
                     part.unlink(missing_ok=True)
                 else:
-                    part.rename(segment.sidecar_path)
+                    part.rename(one.segment.sidecar_path)
             except OSError as error:
-                logger.warning(
-                    "%s: %s; the next start reads this segment whole", segment.path, error
-                )
+                self._try_again(one, error)
+
+    def _try_again(self, one: _Unvouched, error: OSError) -> None:
+        """Leave it to the next `vouch`, or to the next start, which reads the segment whole."""
+        if not one.is_told:
+            logger.warning("%s: %s; its sidecar is tried again", one.segment.path, error)
+        self._unvouched.append(one._replace(is_told=True))
 
     def _scarce(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         """What a thread calls that finds no file to sync with. It blocks for a moment."""

@@ -43,7 +43,9 @@ class Partition:
         now_ms: int,
         on_closed: Callable[["Partition", Segment, Snapshot], None],
     ) -> None:
-        """Recovers the folder, and blocks meanwhile. `on_closed` is told of each closed segment."""
+        """Recovers the folder, or makes it, and blocks meanwhile; to sync those on the way to it is
+        left to the caller. `on_closed` is told of each closed segment. May raise OSError.
+        """
         self.folder = folder
         self.config = config
         self.producers = ProducerTable()

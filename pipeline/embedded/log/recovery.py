@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from pipeline.embedded.log import sidecar
@@ -21,19 +22,17 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
     """All segments in order, the last one open for writing; blocks while it reads. Never empty.
 
     `producers` ends as it was after the last intact batch. A closed segment that had to be read has
-    its sidecar afterwards, unless the disk refuses it.
+    its sidecar afterwards, unless the disk refuses it. A folder that is missing is made; to sync
+    those on the way to it is left to the caller, who may open many. May raise OSError.
     """
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        # A file can be found after a power cut if all folders on the way to it can.
-        sync_folder(folder.parent)
-        sync_folder(folder.parent.parent)
-    for swap in folder.glob("*.swap"):
+    folder.mkdir(parents=True, exist_ok=True)
+    for swap in [path for path in _files_in(folder) if path.suffix == ".swap"]:
         finish_swap(swap)
-    for leftover in [p for pattern in LEFTOVERS for p in folder.glob(pattern)]:
+    files = _files_in(folder)
+    for leftover in [p for p in files if any(p.match(pattern) for pattern in LEFTOVERS)]:
         leftover.unlink()
     segments: list[Segment] = []
-    paths = sorted(folder.glob("*.log"))
+    paths = [path for path in files if path.suffix == ".log"]
     for path in paths:
         size = path.stat().st_size
         segment = Segment(path, int(path.stem), now_ms)
@@ -57,17 +56,24 @@ def finish_swap(swap: Path) -> None:
     """Put a compacted file in the place of those it replaces. Its rename to `FIRST-LAST.swap` was
     the commit point: from there on this function can be run again and again until it has finished.
 
-    Until it has, nothing may be appended after what it replaces. May raise OSError.
+    Until it has, what it replaces may not be compacted again. May raise OSError.
     """
     folder = swap.parent
     # A power cut must not leave the deletions without the commit.
     sync_folder(folder)
     first, last = (int(part) for part in swap.stem.split("-"))
-    for old in folder.glob("*.log"):
-        if first <= int(old.stem) <= last:
-            old.with_suffix(".meta").unlink(missing_ok=True)
-            old.unlink()
-    target = segment_path(folder, first)
+    logs = [path for path in _files_in(folder) if path.suffix == ".log"]
+    put_in_place(swap, [old for old in logs if first <= int(old.stem) <= last])
+
+
+def put_in_place(swap: Path, replaced: Iterable[Path]) -> None:
+    """What is left of `finish_swap` when the commit is on the disk. It syncs nothing, and opens
+    nothing, so that it does not fail for want of files. May raise OSError.
+    """
+    for old in replaced:
+        old.with_suffix(".meta").unlink(missing_ok=True)
+        old.unlink(missing_ok=True)
+    target = segment_path(swap.parent, int(swap.stem.split("-")[0]))
     companion = swap.with_suffix(".meta")
     if companion.exists():
         companion.rename(target.with_suffix(".meta"))
@@ -81,6 +87,13 @@ def finish_swaps(log: Path) -> None:
     """
     for swap in sorted(log.glob("topics/*/*/*.swap")):
         finish_swap(swap)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """In the order of their names. Raises OSError, where Path.glob takes some folders that it
+    cannot read for empty ones: records that are there would be hidden, and written over.
+    """
+    return sorted(folder.iterdir())
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -157,6 +158,74 @@ def test_a_topic_whose_folders_cannot_be_made_can_be_made_later(
     counts = {name: len(topic.partitions) for name, topic in again.topics.items()}
     assert counts == {"grown": 3, "t": 2}
     again.stop()
+
+
+def syncs_of_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Which folders were synced, from now on."""
+    folders: list[Path] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        folders.append(Path(f"/proc/self/fd/{fd}").readlink())
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return folders
+
+
+def test_the_folders_of_a_topic_are_synced_once_however_many_partitions_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop waits for each of these syncs, and nobody is answered meanwhile."""
+    broker = open_broker(tmp_path)
+    synced = syncs_of_folders(monkeypatch)
+    topic = broker.create_topic("t", 50, {})
+    way = [topic.folder, tmp_path / "topics", tmp_path]
+    assert synced == way
+    synced.clear()
+    broker.grow_topic(topic, 100)
+    assert synced == way
+    broker.stop()
+
+
+def test_folders_that_were_made_but_not_synced_are_synced_when_the_topic_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = open_broker(tmp_path)
+    grown = broker.create_topic("grown", 1, {})
+    real = os.open
+
+    def no_files(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT == 0:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", no_files)
+        with pytest.raises(RefusedError, match="Too many open files"):
+            broker.create_topic("t", 2, {})
+        with pytest.raises(RefusedError, match="Too many open files"):
+            broker.grow_topic(grown, 3)
+    assert (list(broker.topics), broker.partition_count) == (["grown"], 1)
+    synced = syncs_of_folders(monkeypatch)
+    topic = broker.create_topic("t", 2, {})
+    assert {topic.folder, tmp_path / "topics", tmp_path} <= set(synced)
+    synced.clear()
+    broker.grow_topic(grown, 3)
+    assert grown.folder in synced
+    broker.stop()
+
+
+def test_a_start_syncs_all_folders_once_whoever_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier start may have made them anew and died before it synced."""
+    broker = open_broker(tmp_path)
+    folders = [broker.create_topic(name, 3, {}).folder for name in ("t", "u")]
+    broker.stop()
+    synced = syncs_of_folders(monkeypatch)
+    open_broker(tmp_path).stop()
+    assert sorted(synced) == sorted([*folders, tmp_path / "topics", tmp_path])
 
 
 async def test_a_commit_does_not_reach_a_topic_made_again_while_it_was_on_its_way(

@@ -1,6 +1,9 @@
+import asyncio
 import errno
 import os
-from collections.abc import Iterator
+import shutil
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig
 from tests.unit.embedded_log.batches import make_batch
 from tests.unit.embedded_log.test_compaction import content
-from tests.unit.embedded_log.test_partition import open_partition
+from tests.unit.embedded_log.test_partition import open_partition, read_all
 
 START_MS = 1_000_000
 
@@ -47,7 +50,11 @@ def write(partition: Partition, key: bytes, value: bytes | None, time_ms: int = 
 
 
 def unfinished_in(folder: Path) -> list[Path]:
-    return [*folder.glob("*.clean"), *folder.glob("*.swap")]
+    return [*folder.glob("*.clean"), *folder.glob("*.swap"), *folder.glob("*-*.meta")]
+
+
+def segments_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
 
 
 async def test_a_pass_leaves_the_last_values_and_nothing_to_do(
@@ -236,31 +243,184 @@ class ExitedError(Exception):
     """Stands where the process would end."""
 
 
+def is_folder(fd: int) -> bool:
+    return Path(f"/proc/self/fd/{fd}").readlink().is_dir()
+
+
+@pytest.mark.parametrize("refused", ["sync", "deletion"])
 async def test_a_swap_that_cannot_be_finished_ends_the_log_and_the_next_start_finishes_it(
-    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     """It would be put over what a later pass made of the same segments and more."""
     partition = open_partition(tmp_path, cleanup_policy="compact", segment_bytes="300")
     for number in range(20):
         write(partition, b"k%d" % (number % 2), b"%d" % number)
     partition.roll(START_MS)
+    fsync, unlink = os.fsync, Path.unlink
 
-    def no_files(*_: object) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
+    def bad_fsync(fd: int) -> None:
+        if is_folder(fd):
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(fd)
+
+    def bad_unlink(path: Path, *, missing_ok: bool = False) -> None:
+        if path.suffix == ".log":
+            raise OSError(errno.EIO, "Input/output error")
+        unlink(path, missing_ok=missing_ok)
 
     def exit_now(code: int) -> None:
         raise ExitedError(code)
 
     with monkeypatch.context() as patched:
-        patched.setattr(recovery, "sync_folder", no_files)
+        if refused == "sync":
+            patched.setattr(os, "fsync", bad_fsync)
+        else:
+            patched.setattr(Path, "unlink", bad_unlink)
         patched.setattr(os, "_exit", exit_now)
         with pytest.raises(ExitedError, match="1"):
             await cleaner.clean(partition)
-    assert [path.suffix for path in unfinished_in(tmp_path)] == [".swap"]
+    assert [path.suffix for path in unfinished_in(tmp_path)] == [".swap", ".meta"]
     again = open_partition(tmp_path, cleanup_policy="compact", segment_bytes="300")
     assert not unfinished_in(tmp_path)
     await cleaner.clean(again)
     assert [offset for offset, _, _ in content(again)] == [18, 19]
+    again.close()
+
+
+async def test_a_pass_that_has_no_file_left_for_its_commit_is_put_off(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(4):
+        write(partition, b"k", b"%d" % number)
+    partition.roll(START_MS)
+    real = os.open
+
+    def no_files(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if path == tmp_path:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", no_files)
+        patched.setattr(os, "_exit", lambda _: pytest.fail("the log ended"))
+        await cleaner.clean(partition)
+    assert len(content(partition)) == 4
+    assert not unfinished_in(tmp_path)
+    await cleaner.clean(partition)
+    assert content(partition) == [(3, b"k", b"3")]
+    partition.close()
+
+
+async def test_a_commit_is_synced_in_the_thread_before_what_it_replaces_goes(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is answered while the event loop waits for a disk."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(4):
+        write(partition, b"k", b"%d" % number)
+        partition.roll(START_MS)
+    old = [segment.path for segment in partition.segments[:-1]]
+    commits: list[tuple[int, bool]] = []
+    threads: set[threading.Thread] = set()
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        threads.add(threading.current_thread())
+        if is_folder(fd):
+            commits.append((len(list(tmp_path.glob("*.swap"))), all(path.exists() for path in old)))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await cleaner.clean(partition)
+    assert commits == [(1, True)]
+    assert threading.current_thread() not in threads
+    assert content(partition) == [(3, b"k", b"3")]
+    partition.close()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Have the event loop do something while the next commit is on its way to the disk."""
+    loop, real = asyncio.get_running_loop(), os.fsync
+    loops_thread = threading.current_thread()
+
+    async def acted() -> None:
+        act()
+
+    def fsync(fd: int) -> None:
+        real(fd)
+        if is_folder(fd):
+            assert threading.current_thread() is not loops_thread, "it could do nothing meanwhile"
+            monkeypatch.setattr(os, "fsync", real)
+            asyncio.run_coroutine_threadsafe(acted(), loop).result(10)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("start", [1, 2, 3, 4])
+async def test_records_deleted_while_a_commit_is_synced_stay_deleted_and_no_others_go(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(3):
+        write(partition, b"k%d" % number, b"value")
+        partition.roll(START_MS)
+    write(partition, b"last", b"value")
+    meanwhile(monkeypatch, lambda: partition.delete_before(start))
+    await cleaner.clean(partition)
+    assert not unfinished_in(tmp_path)
+    assert (partition.start_offset, partition.end_offset) == (start, 4)
+    assert read_all(partition, start) == list(range(start, 4))
+    assert segments_in(tmp_path) == [segment.path for segment in partition.segments]
+    partition.close()
+    again = open_partition(tmp_path, start, cleanup_policy="compact")
+    assert read_all(again, start) == list(range(start, 4))
+    await cleaner.clean(again)
+    assert read_all(again, start) == list(range(start, 4))
+    again.close()
+
+
+async def test_a_topic_deleted_while_a_commit_is_synced_does_not_end_the_log(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "0"
+    partition = open_partition(folder, cleanup_policy="compact")
+    write(partition, b"k", b"1")
+    partition.roll(START_MS)
+
+    def delete() -> None:
+        partition.drop()
+        shutil.rmtree(folder)
+
+    monkeypatch.setattr(os, "_exit", lambda _: pytest.fail("the log ended"))
+    meanwhile(monkeypatch, delete)
+    await cleaner.clean(partition)
+    assert not folder.exists()
+
+
+async def test_a_commit_that_is_synced_while_the_log_stops_is_finished_by_the_next_start(
+    tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaner = Cleaner(clock)
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(4):
+        write(partition, b"k", b"%d" % number)
+        partition.roll(START_MS)
+    write(partition, b"other", b"4")
+    cleaning = asyncio.create_task(cleaner.clean(partition))
+
+    def stop() -> None:
+        cleaning.cancel()
+
+    meanwhile(monkeypatch, stop)
+    await asyncio.wait([cleaning])
+    assert cleaning.cancelled()
+    cleaner.stop()
+    partition.close()
+    assert [path.suffix for path in unfinished_in(tmp_path)] == [".swap", ".meta"]
+    again = open_partition(tmp_path, cleanup_policy="compact")
+    assert not unfinished_in(tmp_path)
+    assert content(again) == [(3, b"k", b"3"), (4, b"other", b"4")]
     again.close()
 
 

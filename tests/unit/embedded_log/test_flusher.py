@@ -156,6 +156,63 @@ async def test_a_sidecar_that_the_disk_refused_is_tried_again(
     partition.close()
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_sidecar_that_could_not_be_put_in_its_place_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    flusher = Flusher(Fsync.SECOND, ManualClock())
+    partition = Partition(tmp_path, TopicConfig({}), 0, 5, flusher.closed)
+    real, refused = Path.rename, [2]
+
+    def rename(path: Path, target: Path) -> Path:
+        if refused[0] and path.suffix == ".part":
+            refused[0] -= 1
+            if is_gone:
+                path.unlink()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    partition.append(make_values(1), 5)
+    closed = partition.active
+    partition.roll(5)
+    for _ in range(3):
+        await asyncio.to_thread(flusher._thread.submit(time.monotonic).result)
+        await flusher.vouch()
+    assert refused == [0]
+    assert sidecar.load(closed.sidecar_path, closed.size) is not None
+    assert not parts_in(tmp_path)
+    flusher.stop()
+    partition.close()
+
+
+async def test_a_disk_that_stays_full_is_told_once_for_each_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sidecars are tried each second."""
+    flusher = Flusher(Fsync.SECOND, ManualClock())
+    partition = Partition(tmp_path, TopicConfig({}), 0, 5, flusher.closed)
+
+    def full(_path: Path, _known: sidecar.Sidecar) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sidecar, "write_part", full)
+        for _ in range(2):
+            partition.append(make_values(1), 5)
+            partition.roll(5)
+        for _ in range(5):
+            await asyncio.to_thread(flusher._thread.submit(time.monotonic).result)
+            await flusher.vouch()
+    closed = partition.segments[:-1]
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert told == [str(segment.path) for segment in closed]
+    await flusher.vouch()
+    assert all(segment.sidecar_path.exists() for segment in closed)
+    flusher.stop()
+    partition.close()
+
+
 async def test_files_deleted_meanwhile_are_no_error(tmp_path: Path) -> None:
     flusher, partition = Flusher(Fsync.ALWAYS, ManualClock()), open_partition(tmp_path / "p")
     partition.append(make_values(1), 5)

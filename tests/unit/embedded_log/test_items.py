@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.embedded.log.broker import Broker
 from pipeline.embedded.log.fsync import Fsync
-from pipeline.embedded.log.handlers import cluster, configs, groups, offsets, produce
+from pipeline.embedded.log.handlers import cluster, configs, groups, offsets, produce, topics
 from pipeline.embedded.log.handlers.context import Context
 from pipeline.embedded.log.partition import Found, Partition
 from pipeline.embedded.log.protocol.bounds import ITEMS_MAX
@@ -103,6 +103,36 @@ async def test_a_time_that_is_asked_for_again_is_looked_for_once_and_others_have
     assert told == told[:4] * 200
     assert sorted(searched) == [1001, 1001, 1002, 1002]
     assert {1, 2, 3} <= set(turns)
+    broker.stop()
+
+
+async def test_topics_that_are_made_or_grown_let_others_have_their_turn(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, HandClock(), Fsync.SECOND)
+    context = Context(broker, 4, "c", "h")
+    counts: list[int] = []
+
+    async def another() -> None:
+        while True:
+            counts.append(broker.partition_count)
+            await asyncio.sleep(0)
+
+    names = ["a", "b", "c", "d"]
+    wanted = [
+        SimpleNamespace(
+            name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[], count=3
+        )
+        for name in names
+    ]
+    asked = SimpleNamespace(topics=wanted, validate_only=False)
+    named = [SimpleNamespace(name=name) for name in ("e", "f", "g", "h")]
+    by_name = SimpleNamespace(topics=named, allow_auto_topic_creation=True)
+    task = asyncio.create_task(another())
+    await topics.create_topics(context, asked)
+    await topics.create_partitions(context, asked)
+    await cluster.metadata(context, by_name)
+    task.cancel()
+    assert {1, 2, 3, 4, 6, 8, 10, 12, 13, 14, 15} <= set(counts)
+    assert len(broker.topics) == 8
     broker.stop()
 
 

@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,24 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     assert read_all(partition) == list(range(120))
     assert read_all(partition, start=61) == list(range(61, 120))
     partition.close()
+
+
+def test_a_folder_that_cannot_be_read_does_not_pass_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is appended next would be written over the records that are there."""
+    partition = open_partition(tmp_path)
+    partition.append(make_values(3), 5)
+    partition.close()
+
+    def refuse(_folder: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", refuse)
+        patched.setattr(os, "scandir", refuse)
+        with pytest.raises(PermissionError):
+            open_partition(tmp_path)
 
 
 def test_a_read_gives_whole_batches_and_at_least_one(tmp_path: Path) -> None:

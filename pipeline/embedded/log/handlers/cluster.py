@@ -1,5 +1,6 @@
 """Who is there and what it can: ApiVersions, Metadata, FindCoordinator, InitProducerId."""
 
+import asyncio
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -34,11 +35,18 @@ async def metadata(context: Context, body: Any) -> dict[str, Any]:
     # A topic may have thousands of partitions: who names it again is told of it once.
     names = list(dict.fromkeys(asked))
     may_create = not wants_all and getattr(body, "allow_auto_topic_creation", True)
+    topics: list[dict[str, Any]] = []
+    for name in names:
+        is_new = may_create and name not in broker.topics
+        topics.append(_topic_metadata(broker, name, may_create=may_create))
+        if is_new:
+            # Each waits for the disk, and whoever else asks should not wait for all of them.
+            await asyncio.sleep(0)
     return {
         "brokers": [{"node_id": NODE_ID, "host": broker.host, "port": broker.port, "rack": None}],
         "cluster_id": broker.cluster_id,
         "controller_id": NODE_ID,
-        "topics": [_topic_metadata(broker, name, may_create=may_create) for name in names],
+        "topics": topics,
     }
 
 
