@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pipeline.embedded.clickhouse.errors import ClickHouseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pipeline.embedded.clickhouse.engine import Connection, Engine
@@ -38,6 +38,10 @@ _NEW_PARTS = (
     b"SELECT database, table, name, bytes_on_disk, path FROM system.parts WHERE active "
     b"AND rows > 0 AND level > 0 AND modification_time >= now() - {seconds:UInt32} FORMAT TSVRaw"
 )
+_MAY_BE_EMPTY = (".bin", ".idx")
+"""Ends of the names of files that are empty in healthy parts as well: of columns that have nothing
+but their default, and of text indexes. No others were, of any type, engine or kind of part."""
+
 _CHECK = "CHECK TABLE `{}`.`{}` PART '{}' SETTINGS check_query_single_value_result = 0"
 
 
@@ -119,25 +123,39 @@ def spoilt_parts(connection: Connection) -> list[str]:
     found = []
     for row in rows:
         database, table, name, size, path = row.split("\t", 4)
-        if _may_be_spoilt(path, int(size)) and _is_spoilt(connection, database, table, name):
+        try:
+            files = [entry for entry in os.scandir(path) if entry.is_file()]
+            sizes = {entry.name: entry.stat().st_size for entry in files}
+        except FileNotFoundError:
+            continue  # It was merged on meanwhile.
+        if _is_spoilt(sizes) or (
+            _may_be_spoilt(sizes, int(size)) and _is_unreadable(connection, database, table, name)
+        ):
             found.append(path.rstrip("/"))
     return found
 
 
-def _may_be_spoilt(path: str, size_bytes: int) -> bool:
-    """A file is empty, or they are less together than the engine believes.
+def _is_spoilt(sizes_bytes: Mapping[str, int]) -> bool:
+    """A file is empty that never is in a healthy part.
 
-    Columns that have nothing but their default are in empty files as well. To have the engine look
-    costs a read of the whole part, so it looks at these alone.
+    The engine is not asked: of some of these it needs nothing before the next start, and calls the
+    part healthy until then (`columns_substreams.txt`, `metadata_version.txt`,
+    `default_compression_codec.txt`). That start would set it aside, when the parts it was made of
+    are gone.
     """
-    try:
-        sizes = [entry.stat().st_size for entry in os.scandir(path)]
-    except FileNotFoundError:
-        return False  # It was merged on meanwhile.
+    return any(not size and not name.endswith(_MAY_BE_EMPTY) for name, size in sizes_bytes.items())
+
+
+def _may_be_spoilt(sizes_bytes: Mapping[str, int], size_bytes: int) -> bool:
+    """A file is empty that may be, or they are less together than the engine believes.
+
+    To have the engine look costs a read of the whole part, so it looks at these alone.
+    """
+    sizes = sizes_bytes.values()
     return not all(sizes) or sum(sizes) < size_bytes
 
 
-def _is_spoilt(connection: Connection, database: str, table: str, name: str) -> bool:
+def _is_unreadable(connection: Connection, database: str, table: str, name: str) -> bool:
     """Whether the engine itself cannot read the part."""
     try:
         answer, _ = connection.query(_CHECK.format(database, table, name).encode(), "TSVRaw")

@@ -54,19 +54,19 @@ class Reply:
             while request.wait_end or held.size_bytes < HELD_BACK_BYTES:
                 piece = await self._execution.pipe.read()
                 if not piece:
-                    return await self._send_whole(await asyncio.shield(done), held)
+                    return await self._send_whole(held, done)
                 held.write(piece)
-            return await self._send_streaming(held, done)
+            return await self._send_streaming(held, done, Counts())
 
-    async def _send_whole(self, answer: Answer, held: Spool) -> web.StreamResponse:
-        self._headers["X-ClickHouse-Summary"] = summary(answer.counts)
+    async def _send_whole(self, held: Spool, done: asyncio.Future[Answer]) -> web.StreamResponse:
+        answer = await asyncio.shield(done)
         held.write(answer.body)
-        coder = self._encoder(answer.format)
         if held.size_bytes > HELD_BACK_BYTES and self._http.method != "HEAD":
-            response = await self._start(answer.format)
-            await self._copy(response, coder, held)
-            await self._write(response, coder.finish())
-            return response
+            # The query is over, but its first bytes leave before the last ones are encoded, which
+            # may fail.
+            return await self._send_streaming(held, done, answer.counts)
+        self._headers["X-ClickHouse-Summary"] = summary(answer.counts)
+        coder = self._encoder(answer.format)
         body = held.reader().read()
         if body:
             body = await encoded(coder, body) + coder.finish()
@@ -74,11 +74,12 @@ class Reply:
         return web.Response(body=body, headers=self._all_headers(answer.format, bool(body)))
 
     async def _send_streaming(
-        self, held: Spool, done: asyncio.Future[Answer]
+        self, held: Spool, done: asyncio.Future[Answer], counts: Counts
     ) -> web.StreamResponse:
+        """What is held, and what else comes from the pipe, which may be over already."""
         tag = secrets.token_hex(8)
         self._headers[EXCEPTION_TAG] = tag
-        self._headers["X-ClickHouse-Summary"] = summary(Counts())
+        self._headers["X-ClickHouse-Summary"] = summary(counts)
         fmt = self._execution.format
         coder = self._encoder(fmt)
         response = await self._start(fmt)

@@ -2,9 +2,11 @@
 
 import http.client
 import zlib
+from urllib.parse import urlencode
 
 import pytest
 
+from pipeline.embedded.clickhouse.native import REVISION_WITH_CUSTOM_SERIALIZATION
 from tests.integration.clickhouse.process import ClickHouse
 
 
@@ -82,6 +84,35 @@ def test_a_failure_in_the_middle_is_told_and_the_connection_cut(
     end = body[-2000:]
     assert b"\r\n__exception__\r\n" + tag + b"\r\nCode: 395. DB::Exception" in end
     assert end.endswith(b" " + tag + b"\r\n__exception__\r\n")
+
+
+@pytest.mark.parametrize("wait_end_of_query", [0, 1])
+def test_an_answer_that_cannot_be_encoded_to_its_end_is_cut_as_well(
+    door: ClickHouse, wait_end_of_query: int
+) -> None:
+    """With wait_end_of_query, a second answer was written into the midst of the first."""
+    query = urlencode(
+        {
+            "query": "SELECT repeat(repeat('x', 1000), 5000), sumState(1)",
+            "default_format": "Native",
+            "client_protocol_version": REVISION_WITH_CUSTOM_SERIALIZATION,
+            "wait_end_of_query": wait_end_of_query,
+        }
+    )
+    connection = http.client.HTTPConnection(door.host, door.port, timeout=30)
+    try:
+        connection.request("GET", f"/?{query}")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        with pytest.raises(http.client.IncompleteRead) as torn:
+            answer.read()
+    finally:
+        connection.close()
+    tag = answer.headers["X-ClickHouse-Exception-Tag"].encode()
+    body = torn.value.partial
+    assert b"\r\n__exception__\r\n" + tag + b"\r\nCode: 48. DB::Exception" in body
+    assert body.endswith(b" " + tag + b"\r\n__exception__\r\n")
+    assert b"HTTP/1.1" not in body
 
 
 def test_waiting_for_the_end_turns_a_late_failure_into_an_honest_status(door: ClickHouse) -> None:

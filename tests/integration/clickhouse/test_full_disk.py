@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pipeline.embedded.clickhouse.disk_watch import _MAY_BE_EMPTY
 from tests.integration.clickhouse.process import ClickHouse
 from tests.kit.disks import Disk
 from tests.kit.door import Door
@@ -18,6 +19,7 @@ NOT_ENOUGH_SPACE = "243"
 ROWS = b"".join(b"%d\n" % number for number in range(100_000))
 INSERT = b"INSERT INTO t FORMAT TabSeparated\n"
 TABLE = "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a"
+WIDE = "min_bytes_for_wide_part = 0, min_rows_for_wide_part = 0"
 FILLED = 6
 """So often the disk is filled while parts are merged: without care a few times were enough."""
 
@@ -105,7 +107,11 @@ def fill_and_free(disk: Disk, is_over: threading.Event) -> None:
     is_over.set()
 
 
-def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(disk: Disk) -> None:
+@pytest.mark.parametrize("name", ["data.bin", "columns_substreams.txt", "metadata_version.txt"])
+def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(
+    disk: Disk, name: str
+) -> None:
+    """The engine itself calls it healthy until the next start, where a text file is empty."""
     door = Door(disk.folder.parent)
     door.start()
     try:
@@ -114,7 +120,7 @@ def test_a_part_that_a_merge_spoilt_makes_way_for_those_it_was_made_of(disk: Dis
             ask(door, INSERT + ROWS)
         ask(door, "OPTIMIZE TABLE t")
         [path] = read(door, "SELECT path FROM system.parts WHERE active AND table = 't'").split()
-        (Path(path) / "data.bin").write_bytes(b"")
+        (Path(path) / name).write_bytes(b"")
         disk.fill()
         assert door.process.wait() == 1
         assert "was full while parts were merged: starting again" in door.process.output()
@@ -130,8 +136,7 @@ def test_a_part_with_nothing_but_defaults_in_a_column_is_not_taken_for_spoilt(di
     door = Door(disk.folder.parent)
     door.start()
     try:
-        settings = "min_bytes_for_wide_part = 0, min_rows_for_wide_part = 0"
-        ask(door, f"{TABLE.replace('a UInt64', 'a UInt64, n UInt64')} SETTINGS {settings}")
+        ask(door, f"{TABLE.replace('a UInt64', 'a UInt64, n UInt64')} SETTINGS {WIDE}")
         for _ in range(2):
             ask(door, "INSERT INTO t SELECT number, 0 FROM numbers(100000)")
         ask(door, "OPTIMIZE TABLE t")
@@ -144,6 +149,41 @@ def test_a_part_with_nothing_but_defaults_in_a_column_is_not_taken_for_spoilt(di
         assert read(door, "SELECT count() FROM t") == "200000\n"
     finally:
         door.kill()
+
+
+@pytest.mark.parametrize("settings", [WIDE, "min_bytes_for_wide_part = 1000000000"])
+def test_of_a_healthy_part_only_columns_and_indexes_have_empty_files(
+    door: ClickHouse, database: str, settings: str
+) -> None:
+    """An engine that left others empty would be started again and again."""
+    columns = {
+        "n": ("UInt64", "0"),
+        "s": ("String", "''"),
+        "maybe": ("Nullable(UInt64)", "NULL"),
+        "labels": ("Map(String, UInt64)", "map()"),
+        "list": ("Array(Nullable(String))", "[]"),
+        "word": ("LowCardinality(String)", "''"),
+        "most": ("SimpleAggregateFunction(max, UInt64)", "0"),
+        "pair": ("Tuple(x UInt64, y Nullable(String))", "(0, NULL)"),
+    }
+    made = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+    defaults = ", ".join(default for _, default in columns.values())
+    words = "INDEX words s TYPE text(tokenizer = 'splitByNonAlpha')"
+    least = "INDEX least n TYPE minmax GRANULARITY 1"
+    door.rows(
+        f"CREATE TABLE t (a UInt64, {made}, {words}, {least}) ENGINE = MergeTree ORDER BY a "
+        f"SETTINGS {settings}",
+        database=database,
+    )
+    for _ in range(2):
+        insert = f"INSERT INTO t SELECT number, {defaults} FROM numbers(10000)"
+        door.rows(insert, database=database)
+    door.rows("OPTIMIZE TABLE t FINAL", database=database)
+    active = "SELECT path FROM system.parts WHERE active AND table = 't' AND database = "
+    [path] = door.rows(f"{active}'{database}'").split()
+    empty = {file.name for file in Path(path).iterdir() if not file.stat().st_size}
+    assert empty
+    assert {name for name in empty if not name.endswith(_MAY_BE_EMPTY)} == set()
 
 
 def test_what_was_merged_is_kept_for_two_minutes(tmp_path: Path) -> None:

@@ -91,15 +91,42 @@ def test_merges_begin_again_though_that_was_refused_at_first(
         wait_until(lambda: START in connection.said, "merges begin again")
 
 
-def test_an_empty_file_is_a_suspicion_and_the_engine_has_the_last_word(tmp_path: Path) -> None:
-    """Columns with nothing but their default are in empty files."""
+@pytest.mark.parametrize("name", ["n.bin", "n.sparse.idx.bin", "skp_idx_words.pst.idx"])
+def test_a_file_that_may_be_empty_is_a_suspicion_and_the_engine_has_the_last_word(
+    tmp_path: Path, name: str
+) -> None:
+    """Columns with nothing but their default are in empty files, and so are parts of indexes."""
     connection = Connection(tmp_path)
     (tmp_path / "data.bin").write_bytes(b"data")
     assert spoilt_parts(cast("Any", connection)) == []
     assert not any(said.startswith(b"CHECK") for said in connection.said)
-    (tmp_path / "n.bin").write_bytes(b"")
+    (tmp_path / name).write_bytes(b"")
     assert spoilt_parts(cast("Any", connection)) == []
-    connection.check = b"all_1_2_1\t0\tCode: 228. Unexpected uncompressed size of file n.bin\n"
+    connection.check = b"all_1_2_1\t0\tCode: 228. Unexpected uncompressed size of a file\n"
     assert spoilt_parts(cast("Any", connection)) == [str(tmp_path)]
     expected = b"CHECK TABLE `tally`.`cells_1m` PART 'all_1_2_1' "
     assert connection.said[-1].startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["columns_substreams.txt", "metadata_version.txt", "default_compression_codec.txt"]
+)
+def test_a_file_that_is_never_empty_is_enough_and_the_engine_is_not_asked(
+    tmp_path: Path, name: str
+) -> None:
+    """It called such parts healthy, and their rows were gone with the next start."""
+    connection = Connection(tmp_path)
+    (tmp_path / "data.bin").write_bytes(b"data")
+    (tmp_path / "n.bin").write_bytes(b"")
+    (tmp_path / name).write_bytes(b"")
+    assert spoilt_parts(cast("Any", connection)) == [str(tmp_path)]
+    assert not any(said.startswith(b"CHECK") for said in connection.said)
+
+
+def test_a_part_that_is_less_than_the_engine_believes_is_a_suspicion(tmp_path: Path) -> None:
+    connection = Connection(tmp_path)
+    (tmp_path / "data.bin").write_bytes(b"d")
+    assert spoilt_parts(cast("Any", connection)) == []
+    assert connection.said[-1].startswith(b"CHECK")
+    connection.check = b"all_1_2_1\t0\tCode: 226. Size of file is wrong\n"
+    assert spoilt_parts(cast("Any", connection)) == [str(tmp_path)]
