@@ -118,37 +118,74 @@ def writing(target: Path, on_bytes: Callable[[int], None]) -> Iterator[ArchiveWr
 
 @contextmanager
 def _own(draft: Path) -> Iterator[IO[bytes]]:
-    """The draft, empty and nobody else's until the block ends, when it is removed.
+    """The draft, new and nobody else's until the block ends, when it is removed.
 
     Raises OperatorError where somebody writes it, and OSError.
     """
     while True:
-        # Copies of data folders hold whatever secrets lie in them.
-        file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+        _remove_left(draft)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who had it before has removed it, perhaps, and another one is there.
-            if draft.exists() and os.path.samestat(os.fstat(file.fileno()), draft.stat()):
-                break
-        except BlockingIOError:
-            file.close()
-            raise OperatorError(f"somebody writes {draft} already: choose another name") from None
-        except BaseException:
-            file.close()
-            raise
-        file.close()
-    with file:
-        try:
-            os.fchmod(file.fileno(), 0o600)
-            file.truncate(0)
-            yield file
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+            # Copies of data folders hold whatever secrets lie in them.
+            file = _opened(draft, os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            continue  # Somebody else was faster, and holds it by now, or is held up.
+        with file:
+            # Before it was held, somebody may have taken it for one that was left, and removed it.
+            if not _hold(file) or not _is_at(file, draft):
+                continue
+            try:
+                yield file
+            finally:
+                with suppress(OSError):
+                    if _is_at(file, draft):
+                        draft.unlink()
+            return
+
+
+def _remove_left(draft: Path) -> None:
+    """Remove the draft that somebody left who was killed, if there is one.
+
+    Raises OperatorError where somebody writes it, and OSError. It is never written to: it may be a
+    finished backup's second name (`_publish`), and that one may be called anything by now.
+    """
+    try:
+        left = _opened(draft)
+    except FileNotFoundError:
+        return
+    with left:
+        if not _hold(left):
+            raise OperatorError(f"somebody writes {draft} already: choose another name")
+        # Who had it before has removed it, perhaps, and another one is there.
+        if _is_at(left, draft):
+            draft.unlink()
+
+
+def _opened(draft: Path, flags: int = 0) -> IO[bytes]:
+    flags |= os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.fdopen(os.open(draft, flags, 0o600), "r+b")
+
+
+def _hold(file: IO[bytes]) -> bool:
+    """Whether it is this process's until it is closed; False where somebody else holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _publish(draft: Path, target: Path) -> None:
-    """Give the archive its name, if nobody else has it. Raises OSError."""
+    """Give the archive its name, if nobody else has it. Raises OSError.
+
+    It has two names then, until the draft is removed, and keeps both after a kill in between.
+    """
     try:
         os.link(draft, target)
     except FileExistsError:

@@ -7,8 +7,9 @@ import fcntl
 import glob
 import os
 import shutil
+import stat
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,18 @@ if TYPE_CHECKING:
 DRAFT = ".restoring-"
 """After the folder's name: what is not whole yet."""
 
+DRAFTS_MAX = 5
+"""So many are made before a restore gives up: each was removed by another one that began just then,
+which is a matter of microseconds."""
+
 
 def restore(source: Path, data: Path, tell: Tell) -> Manifest:
     """Make `data`, which must not be there or be empty, the folder that `source` is a backup of.
 
     Everything is checked before it gets its name: a restore that fails or is killed leaves `data`
-    as it was. Blocks. Raises BadInputError for a backup that is damaged or not whole, OperatorError
-    for a folder that is not empty, a version that this Tally does not read, and a full disk.
+    as it was. It has the mode of the folder that it replaces, or that of any new one. Blocks.
+    Raises BadInputError for a backup that is damaged or not whole, OperatorError for a folder that
+    is not empty, a version that this Tally does not read, and a full disk.
     """
     _check_target(data)
     with reading(source) as archive:
@@ -43,7 +49,9 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
             _check_room(made, data.parent, data)
             with _draft_of(data) as draft:
                 tell.step("files")
+                mode = _mode_of_new(draft)
                 _extract(archive, draft, tell)
+                draft.chmod(stat.S_IMODE(data.stat().st_mode) if data.exists() else mode)
                 tell.step("disk")
                 os.sync()
                 # Onto an empty folder, or none; any other makes this fail.
@@ -57,19 +65,26 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
 def _draft_of(data: Path) -> Iterator[Path]:
     """A folder beside it, of one restore alone, removed in the end. May raise OSError.
 
-    It is held by a lock, as long as its restore lives: those of others that died are removed.
+    It is held by a lock, as long as its restore lives: those of others that died are removed. Only
+    its owner may read it.
     """
     prefix = data.name + DRAFT
     for other in data.parent.glob(f"{glob.escape(prefix)}*"):
         with suppress(OSError), _held(other):
             shutil.rmtree(other, ignore_errors=True)
-    draft = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
-    try:
-        with _held(draft):
-            draft.chmod(0o755)
-            yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    for _ in range(DRAFTS_MAX):
+        with ExitStack() as held:
+            draft = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
+            held.callback(shutil.rmtree, draft, ignore_errors=True)
+            # Before it is held, another restore may take it for one that was left, and remove it.
+            try:
+                held.enter_context(_held(draft))
+            except (BlockingIOError, FileNotFoundError):
+                continue
+            if draft.exists():
+                yield draft
+                return
+    raise OSError(errno.EBUSY, "others restore there, and removed its draft: try again")
 
 
 @contextmanager
@@ -81,6 +96,18 @@ def _held(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _mode_of_new(folder: Path) -> int:
+    """That of a folder which this process makes there, by its umask and what the place bequeaths.
+
+    To ask for the umask is to change it for a moment, for all threads; so one is made.
+    """
+    made = folder / "new"
+    made.mkdir()
+    mode = stat.S_IMODE(made.stat().st_mode)
+    made.rmdir()
+    return mode
 
 
 def _check_target(data: Path) -> None:

@@ -68,8 +68,8 @@ def take_backup(data: Path, target: Path, clock: Clock, tell: Tell) -> Taken:
 
     Blocks for as long as it copies. What was acknowledged before the call is in it. Raises
     OperatorError when there is nothing to copy, the place is taken or the disk refuses, and
-    TryAgainError when a server is just being started or topics change all the time. In those cases,
-    and after a kill, nothing is at `target` that `restore` would take.
+    TryAgainError when a server is just being started or topics change all the time. In those cases
+    nothing is at `target`, and after a kill nothing that is not whole.
     """
     marker = _checked(data)
     target = _place(data, target, clock)

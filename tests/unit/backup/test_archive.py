@@ -1,16 +1,22 @@
 """A backup as a file: whole or refused, whatever happened to it."""
 
+import fcntl
 import hashlib
 import io
+import os
 import re
 import tarfile
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 import pytest
 
-from pipeline.backup import manifest
+from pipeline.backup import archive as archive_module
+from pipeline.backup import manifest, restoring
 from pipeline.backup.archive import writing
 from pipeline.backup.manifest import Item, Manifest
 from pipeline.backup.other_files import LOCK
@@ -192,6 +198,68 @@ def test_two_archives_of_one_name_are_not_written_at_once(tmp_path: Path) -> Non
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
 
 
+def test_a_finished_backup_outlives_what_was_left_of_its_draft(tmp_path: Path) -> None:
+    """Killed before the draft was removed, which is the same file: the next one emptied both."""
+    target, monday = tmp_path / "b.tar", tmp_path / "monday.tar"
+    child = os.fork()
+    if child == 0:
+        link = os.link
+
+        def link_and_die(draft: Path, name: Path) -> None:
+            link(draft, name)
+            os._exit(9)
+
+        os.link = link_and_die  # type: ignore[assignment]  # only what is asked for here
+        try:
+            a_backup(target)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert (tmp_path / "b.tar.part").samefile(target)
+    whole = target.read_bytes()
+    target.rename(monday)
+    a_backup(target)
+    assert monday.read_bytes() == whole
+    assert not target.samefile(monday)
+    restore(monday, tmp_path / "data", Tell())
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data", "monday.tar"]
+
+
+def test_a_draft_that_is_a_link_to_elsewhere_is_refused_and_leaves_that_as_it_was(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "b.tar.part").symlink_to("mine")
+    with pytest.raises(OperatorError, match="cannot write"):
+        a_backup(tmp_path / "b.tar")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("moment", ["made", "held"])
+def test_a_draft_that_another_took_for_one_that_was_left_is_made_anew(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there for a moment before it is held."""
+    draft, real = tmp_path / "b.tar.part", archive_module._hold
+    calls = count()
+
+    def hold(file: IO[bytes]) -> bool:
+        if next(calls):
+            return real(file)
+        if moment == "made":
+            archive_module._remove_left(draft)
+            return real(file)
+        with draft.open("rb") as other:
+            assert real(other)
+            assert not real(file)
+            draft.unlink()
+        return False
+
+    monkeypatch.setattr(archive_module, "_hold", hold)
+    restore(a_backup(tmp_path / "b.tar"), tmp_path / "data", Tell())
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
+
+
 class Meanwhile(Tell):
     """Something happens while files are extracted."""
 
@@ -217,6 +285,97 @@ def test_two_restores_into_one_folder_leave_one_of_them_whole(tmp_path: Path) ->
         restore(backup, data, Meanwhile(other))
     assert (data / "log/a").read_bytes() == CONTENT
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
+
+
+@pytest.fixture
+def mask(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The umask while the test runs."""
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("mask")
+@pytest.mark.parametrize(
+    ("mask", "mode"), [(0o077, 0o700), (0o027, 0o750), (0o002, 0o775)], indirect=["mask"]
+)
+def test_a_restored_folder_may_be_read_by_whom_any_new_one_may(mode: int, tmp_path: Path) -> None:
+    """While it is a draft, by its owner alone."""
+    backup, seen = a_backup(tmp_path / "b.tar"), list[int]()
+
+    def look() -> None:
+        [draft] = tmp_path.glob("data.restoring-*")
+        seen.append(draft.stat().st_mode & 0o7777)
+
+    restore(backup, tmp_path / "data", Meanwhile(look))
+    assert ((tmp_path / "data").stat().st_mode & 0o7777, seen) == (mode, [0o700])
+    assert [one.name for one in (tmp_path / "data").iterdir()] == ["log"]
+
+
+def test_a_restored_folder_has_the_mode_of_the_empty_one_it_replaces(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o2710)
+    restore(a_backup(tmp_path / "b.tar"), tmp_path / "data", Tell())
+    assert (tmp_path / "data").stat().st_mode & 0o7777 == 0o2710
+
+
+@pytest.mark.parametrize("moment", ["made", "opened", "busy"])
+def test_a_restore_makes_another_draft_when_a_second_one_removed_its_first(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is held, it looks like one whose restore died."""
+    backup, data = a_backup(tmp_path / "b.tar"), tmp_path / "data"
+    made, lock, drafts = tempfile.mkdtemp, fcntl.flock, list[Path]()
+    happened: set[str] = set()
+
+    def once(what: str) -> bool:
+        is_first = what == moment and what not in happened
+        happened.add(what)
+        return is_first
+
+    def second() -> None:
+        with restoring._draft_of(data):
+            pass
+
+    def mkdtemp(**places: Any) -> str:
+        drafts.append(Path(made(**places)))
+        draft = drafts[-1]
+        if once("made"):
+            second()
+        return str(draft)
+
+    def flock(descriptor: int, how: int) -> None:
+        if once("opened"):
+            second()
+        if once("busy"):
+            with restoring._held(drafts[0]):
+                try:
+                    lock(descriptor, how)
+                finally:
+                    drafts[0].rmdir()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    restore(backup, data, Tell())
+    assert len(drafts) > 1
+    assert (data / "log/a").read_bytes() == CONTENT
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
+
+
+def test_a_restore_whose_drafts_are_always_removed_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tempfile.mkdtemp
+
+    def mkdtemp(**places: Any) -> str:
+        draft = Path(made(**places))
+        draft.rmdir()
+        return str(draft)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    source = a_backup(tmp_path / "b.tar")
+    assert "others restore there" in refusal(source, tmp_path / "data")
 
 
 def test_two_backups_are_not_taken_at_once(tmp_path: Path) -> None:
