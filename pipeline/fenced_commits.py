@@ -43,8 +43,11 @@ async def commit_in(
 ) -> bool:
     """Commit next offsets by topic and partition; False if the group has left `generation` behind.
 
-    Raises TryAgainError when the coordinator does not answer.
+    Nobody is in a generation below zero, though Kafka would take such a commit while the group has
+    no members. Raises TryAgainError when the coordinator does not answer.
     """
+    if generation < 0:
+        return False
     coordinator = consumer._coordinator
     values = {TopicPartition(*tp): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
     for pause_s in _PAUSES_S:

@@ -1,8 +1,7 @@
 """A batch of records that every reader can go through, whatever its producer sent.
 
 One record of a foreign producer would otherwise end every worker that reads it, for as long as the
-log holds it. A header's name that is no text is none of Tally's, so it is kept in a readable form
-and otherwise means nothing.
+log holds it. A header's name that is no text is none of Tally's, so it means nothing.
 
 A batch whose checksum holds came as its producer sent it: to fetch it again helps nobody. If its
 records cannot be read, are not in their place, or are more than anybody means to send, it stands
@@ -23,14 +22,15 @@ from aiokafka.errors import CorruptRecordException
 from pipeline.bounded_codecs import bound_decompression
 from pipeline.bounded_headers import has_too_many_headers
 from pipeline.found_records import RECORDS_MAX, claimed_records
-from pipeline.lanes import UNREADABLE_HEADER
+from pipeline.lanes import OWN_HEADERS, UNREADABLE_HEADER
 from pipeline.old_batches import OldBatch
 from pipeline.plain_records import PlainRecord, plain_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pipeline.cells import Int64Column
+    from schemas.records import Headers
 
 _OFFSET = attrgetter("offset")
 
@@ -38,7 +38,8 @@ _OFFSET = attrgetter("offset")
 class KeptBatch:
     """A batch whose checksum holds, or whose reader looks at it: what aiokafka asks one for.
 
-    To go through its records never raises.
+    To go through its records never raises, and tells of their headers Tally's own alone: who goes
+    through them keeps them all.
     """
 
     __slots__ = ("_batch", "_end", "_fetched", "_on_records", "_start")
@@ -64,7 +65,7 @@ class KeptBatch:
     def __iter__(self) -> Iterator[Any]:
         records, _ = self.placed()
         self._on_records(records)
-        return iter(records)
+        return (_with_own_headers(record) if record.headers else record for record in records)
 
     def __next__(self) -> Any:
         """What a broker wrote into a control batch, whose records nobody goes through."""
@@ -124,6 +125,23 @@ class KeptBatch:
         return PlainRecord(
             self._batch.base_offset, self._batch.max_timestamp, None, self.raw, headers
         )
+
+
+def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """Those that Tally goes by: others are not kept."""
+    return tuple(header for header in headers if header[0] in OWN_HEADERS)  # type: ignore[misc]  # a header without a value has None
+
+
+def _with_own_headers(record: Any) -> PlainRecord:
+    return PlainRecord(
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        list(own_headers(record.headers)),
+        record.timestamp_type,
+        record.checksum,
+    )
 
 
 bound_decompression()

@@ -14,13 +14,12 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from pipeline.fetch_bounds import FetchSize
 from pipeline.found_records import BATCH_START, HEADER_BYTES, MAGIC, MAGIC_AT, after_batch
-from pipeline.kept_batches import KeptBatch
-from pipeline.lanes import OWN_HEADERS
+from pipeline.kept_batches import KeptBatch, own_headers
 from pipeline.old_batches import OLD_BYTES_MIN, old_batch
 from schemas.records import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pipeline.cells import Int64Column
     from schemas.records import Headers
@@ -30,8 +29,11 @@ class MadeRecords:
     """Takes the batches of one fetch, and makes an object of each record, as aiokafka does."""
 
     def __init__(self) -> None:
-        self._records: list[Any] = []
         self._offsets: list[Int64Column] = [np.zeros(0, np.int64)]
+        self._timestamps_ms: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: list[Headers] = []
         self._batch_offsets: list[int] = []
         self.size = FetchSize()
 
@@ -43,24 +45,28 @@ class MadeRecords:
         """Pass a batch over."""
 
     def take(self, batch: KeptBatch) -> None:
-        """Take the records of a batch whose checksum holds. Never raises."""
+        """Take the records of a batch whose checksum holds. Never raises.
+
+        Of their headers none is kept but Tally's own: those of one batch are enough to hold.
+        """
         records, offsets = batch.placed()
-        self._records.extend(records)
         self._offsets.append(offsets)
+        self._timestamps_ms += [record.timestamp for record in records]
+        self._keys += [record.key for record in records]
+        self._values += [record.value for record in records]
+        self._headers += [own_headers(record.headers) for record in records]
         self._batch_offsets.append(batch.base_offset)
-        # A header is an object as much as a record is.
-        headers = sum(len(record.headers) for record in records)
-        self.size.add(len(records) + headers, blob_bytes(records))
+        self.size.add(object_count(records), blob_bytes(records))
 
     def records(self, partition: int) -> Records:
         """All that were taken, as columns."""
         return Records(
             partition,
             np.concatenate(self._offsets),
-            np.array([record.timestamp for record in self._records], np.int64),
-            [record.key for record in self._records],
-            [record.value for record in self._records],
-            [own_headers(record.headers) for record in self._records],
+            np.array(self._timestamps_ms, np.int64),
+            self._keys,
+            self._values,
+            self._headers,
             batch_offsets=np.array(self._batch_offsets, np.int64),
         )
 
@@ -70,14 +76,17 @@ def blob_bytes(records: Iterable[Any]) -> int:
     return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
 
-def own_headers(headers: Iterable[tuple[str, bytes]]) -> Headers:
-    """Those that Tally goes by: others are not kept."""
-    return tuple(header for header in headers if header[0] in OWN_HEADERS)
+def object_count(records: Sequence[Any]) -> int:
+    """Of the records and their headers: one is an object as much as the other."""
+    return len(records) + sum(len(record.headers) for record in records)
 
 
 HANDED_BYTES_MAX = 8 << 20
 """Of keys and values that one fetch of a partition gives to a consumer of aiokafka's, and the batch
 that fills it. These unpack on the event loop, which has heartbeats to send."""
+
+HANDED_OBJECTS_MAX = 2**17
+"""The same of records and their headers."""
 
 
 class KeptRecords:
@@ -85,15 +94,17 @@ class KeptRecords:
 
     It stands in for aiokafka's own, whose compiled one takes all batches of a fetch to be of the
     first one's format. `end` is where the last batch ends that was asked for. When the records that
-    were gone through are HANDED_BYTES_MAX, there are no more: the rest is fetched again.
+    were gone through are HANDED_BYTES_MAX or HANDED_OBJECTS_MAX, there are no more: the rest is
+    fetched again.
     """
 
-    __slots__ = ("_handed_bytes", "end", "raw")
+    __slots__ = ("_handed_bytes", "_handed_objects", "end", "raw")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.end = 0
         self._handed_bytes = 0
+        self._handed_objects = 0
 
     def size_in_bytes(self) -> int:
         """Of all of it, with what a broker cut off."""
@@ -103,7 +114,10 @@ class KeptRecords:
         """Whether there is another batch: one that the broker cut off is none."""
         rest = len(self.raw) - self.end
         has_more = rest >= BATCH_START.size and after_batch(self.raw, self.end) <= len(self.raw)
-        return has_more and self._handed_bytes < HANDED_BYTES_MAX
+        is_enough = (
+            self._handed_bytes >= HANDED_BYTES_MAX or self._handed_objects >= HANDED_OBJECTS_MAX
+        )
+        return has_more and not is_enough
 
     def next_batch(self) -> KeptBatch:
         """The next batch. Raises CorruptRecordException when there is none in these bytes.
@@ -122,9 +136,10 @@ class KeptRecords:
         self.end = end
         return KeptBatch(batch, self.raw, start, end, self._hand)
 
-    def _hand(self, records: Iterable[Any]) -> None:
+    def _hand(self, records: Sequence[Any]) -> None:
         """Somebody goes through these."""
         self._handed_bytes += blob_bytes(records)
+        self._handed_objects += object_count(records)
 
 
 def made_of(batches: Iterable[KeptBatch]) -> MadeRecords:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import BadInputError
 from pipeline.sharding import counter_partition
-from pipeline.strict.changelog import counter_of, read_state, record_key, record_value, summary_of
+from pipeline.strict.changelog import (
+    Summary,
+    counter_of,
+    read_state,
+    record_key,
+    record_value,
+    summary_of,
+)
 from pipeline.strict.state import NOTHING_DECIDED, CounterState
 from schemas.strict import read_command
 
@@ -16,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pipeline.changelog import ChangelogRecord
-    from pipeline.strict.changelog import Summary
 
 
 class Outcome(StrEnum):
@@ -122,8 +128,11 @@ class OwnedPartition:
         return found
 
     def summaries(self) -> Iterator[tuple[str, Summary]]:
-        """What was recovered, for reading."""
-        return ((counter, summary_of(value)) for counter, value in self.stored.items())
+        """What there is of every counter, for reading."""
+        for counter, value in self.stored.items():
+            yield counter, summary_of(value)
+        for counter, state in self.states.items():
+            yield counter, Summary(state.value, state.through, state.log_ms)
 
     def unwritten(self) -> tuple[list[str], list[ChangelogRecord]]:
         """Counters that changed since the last call, and their records to write now."""

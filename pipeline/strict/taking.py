@@ -74,9 +74,10 @@ def where_to_go_on(
     if undecided is not None and undecided < start:
         raise ShardRefusedError(
             partition,
-            f"commands from offset {undecided} on were deleted from {topics.STRICT} before they "
-            f"were decided; it begins at {start} now. To go on without them, which nobody was "
-            f"given an answer to, reset the offsets of group {topics.STRICT_GROUP} to the earliest",
+            f"what {topics.STRICT} had from offset {undecided} on was deleted, and nothing tells "
+            f"that it was decided; it begins at {start} now. To go on without commands that were "
+            "among it, which nobody was given an answer to, reset the offsets of group "
+            f"{topics.STRICT_GROUP} to the earliest",
         )
     return start if committed is None else min(committed, end)
 

@@ -131,8 +131,7 @@ class Inserter:
     def _now_ms(self) -> int:
         try:
             return int(str(self._connected().command(NOW_MS)))
-        except (ClickHouseError, OSError, ValueError) as error:
-            # An answer that was cut off within its head is empty.
+        except (ClickHouseError, OSError) as error:
             raise self._unanswered(error) from error
 
     def _connected(self) -> Client:

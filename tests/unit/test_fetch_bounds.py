@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import bounded_headers, fetch_bounds, found_records, kept_batches
+from pipeline import bounded_headers, fetch_bounds, found_records, kept_batches, record_batches
 from pipeline.decode import COLUMNS, UNREADABLE_REASON, Decoded, decode
 from pipeline.draining import drain, pending, read
 from pipeline.fetches import cut_after
@@ -202,16 +202,64 @@ async def test_what_a_consumer_of_aiokafkas_is_given_at_once_is_bounded() -> Non
     bomb = bytes(3 << 20)
     raw = b"".join(batch_of(number, bomb) for number in range(10))
     assert len(raw) < 10_000
+    assert given(raw) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
+async def test_so_it_is_where_headers_or_records_without_bytes_are_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_batches, "HANDED_OBJECTS_MAX", 8)
+    traced = [("trace", b"")] * 3
+    raw = b"".join(batch_of(n, b"", headers=traced) for n in range(4))
+    raw += b"".join(batch_of(n, *[b""] * 4) for n in range(4, 16, 4))
+    assert given(raw) == [[0, 1], [2, 3], [*range(4, 12)], [*range(12, 16)]]
+
+
+async def test_who_is_given_records_is_given_none_of_others_headers() -> None:
+    """Whoever goes through them keeps them all: of these, two hundred megabytes."""
+    headers = [("", b"")] * 1_000_000 + [("tally-kind", b"increments")]
+    raw = b"".join(batch_of(n, b"a", headers=headers) for n in range(3))
+    del headers
+    tracemalloc.start()
+    kept: list[Any] = []
+    for (first, end), (start, _) in batches_of(raw):
+        kept += result_of(raw[first:end], start).getall()
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert [(one.offset, *one.headers) for one in kept] == [
+        (n, ("tally-kind", b"increments")) for n in range(3)
+    ]
+    assert left < 1 << 20
+
+
+@BOTH
+async def test_headers_of_one_batch_are_held_at_a_time_where_one_cannot_be_read(
+    *, find: bool
+) -> None:
+    headers = [("", b"")] * 500_000
+    raw = b"".join(batch_of(n, EVENTS[0], headers=headers) for n in range(6))
+    del headers
+    raw += claiming(batch_of(6, b"a"), 2)
+    tracemalloc.start()
+    found = told(pieces(raw, find=find))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [*((n, 0, "a:0") for n in range(6)), (6, 0, UNREADABLE_REASON)]
+    assert most < 96 << 20
+
+
+def given(raw: bytes) -> list[list[int]]:
+    """The offsets that a consumer of aiokafka's is given, fetch after fetch."""
     found, start = [], 0
-    while start < 10:
+    end = max(end for _, end in spans(raw))
+    while start < end:
         rest = b"".join(raw[a:b] for (a, b), (_, after) in batches_of(raw) if after > start)
         result = result_of(rest, start)
-        given = result.getall()
-        found.append([record.offset for record in given])
-        position = result._assignment.state_value(result._topic_partition).position
-        assert position == given[-1].offset + 1
-        start = position
-    assert found == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+        records = result.getall()
+        found.append([record.offset for record in records])
+        start = result._assignment.state_value(result._topic_partition).position
+        assert start == records[-1].offset + 1
+    return found
 
 
 def test_many_batches_that_cannot_be_read_are_found_in_one_pass() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pipeline.errors import TryAgainError
+from pipeline.fenced_commits import commit_in
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.strict import session as session_module
 from pipeline.strict.decider import Decider
@@ -101,6 +102,15 @@ async def test_nothing_is_committed_in_another_generation_than_it_was_decided_in
     assert generation == 4
     assert {tp.partition: found.offset for tp, found in offsets.items()} == {0: 7}
     assert session._committed == {0: 7}
+
+
+async def test_nothing_is_committed_by_who_is_in_no_generation() -> None:
+    """Kafka would take it, while the group has no members."""
+    coordinator = Coordinator()
+    coordinator.generation = -1
+    consumer = cast("Any", SimpleNamespace(_coordinator=coordinator))
+    assert not await commit_in(consumer, {("t", 0): 7}, -1)
+    assert coordinator.committed == []
 
 
 async def test_a_bug_in_flushing_ends_the_decider(monkeypatch: pytest.MonkeyPatch) -> None:
