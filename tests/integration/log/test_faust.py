@@ -20,7 +20,9 @@ def worker(clients: Clients, app: str, topic: str, folder: Path) -> Process:
         "FAUST_TEST_TOPIC": topic,
         "FAUST_TEST_DATA": str(folder),
     }
-    command = [sys.executable, "-m", "tests.integration.log.faust_app", "worker", "-l", "info"]
+    command = [sys.executable, "-m", "tests.integration.log.faust_app", "worker"]
+    # Of all on one machine only one could have its port.
+    command += ["-l", "info", "--without-web"]
     return Process(command, output_path=folder / "output.txt", env=settings)
 
 
