@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline import topics
 from pipeline.decode import decode
-from pipeline.groupless import groupless_consumer, read_ranges
+from pipeline.groupless import groupless_consumer, read_ranges, told_headers
 from pipeline.ledger import Entry, log_times
 from pipeline.reconcile.compared import Difference
 from pipeline.reconcile.log_places import AS_WORKERS_READ
@@ -17,7 +17,7 @@ from pipeline.slots import SLOT_MS
 from pipeline.tail.reader import as_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Set
 
     from confluent_kafka import Message
 
@@ -28,7 +28,8 @@ MESSAGES_AT_ONCE = 2_000
 BYTES_AT_ONCE = 16 << 20
 """How much is held before it is decoded: many small records, or a few large frames."""
 
-COMPARED = ("records", "rows", "added", "taken")
+DECODED = ("rows", "added", "taken")
+COMPARED = ("records", *DECODED)
 
 
 class LogSlots:
@@ -37,10 +38,12 @@ class LogSlots:
     def __init__(self, slot_ms: int) -> None:
         """`slot_ms` is the slot in which the first record may be, or any before it."""
         self.slots: dict[int, Entry] = {}
+        self.untold: set[int] = set()
+        """Slots with a record that workers can read, and this reader cannot."""
         self._log_ms = slot_ms
 
-    def add(self, records: Records) -> None:
-        """Take the records that come next."""
+    def add(self, records: Records, untold: Collection[int] = ()) -> None:
+        """Take the records that come next; what those at the offsets `untold` are is not known."""
         log_ms = log_times(records.timestamps_ms, self._log_ms)
         self._log_ms = int(log_ms[-1])
         columns = decode(records).columns
@@ -58,6 +61,8 @@ class LogSlots:
             entry.rows += len(kept)
             entry.added += int(kept[kept > 0].sum())
             entry.taken -= int(kept[kept < 0].sum())
+            if untold and not {*untold}.isdisjoint(records.offsets[inside].tolist()):
+                self.untold.add(slot * SLOT_MS)
 
 
 def read_log(
@@ -65,8 +70,8 @@ def read_log(
     ranges: Mapping[int, tuple[int, int]],
     slots_ms: Mapping[int, int],
     on_progress: Callable[[int], None],
-) -> dict[int, dict[int, Entry]]:
-    """What the log has in ranges of offsets, by shard and slot. Blocks; raises TryAgainError.
+) -> dict[int, LogSlots]:
+    """What the log has in ranges of offsets, by shard. Blocks; raises TryAgainError.
 
     `slots_ms` says in which slot the first record of a shard is, at the earliest. `on_progress` is
     told how many records were read.
@@ -77,18 +82,23 @@ def read_log(
         done = 0
         for part in _parts(messages):
             for records in as_records(part):
-                found[records.partition].add(records)
+                found[records.partition].add(records, _untold(part, records.partition))
             done += len(part)
             on_progress(done)
-    return {shard: sums.slots for shard, sums in found.items()}
+    return found
 
 
 def log_differences(
-    shard: int, ledger: Mapping[int, Entry], log: Mapping[int, Entry], offsets: tuple[int, int]
+    shard: int,
+    ledger: Mapping[int, Entry],
+    log: Mapping[int, Entry],
+    offsets: tuple[int, int],
+    untold: Set[int] = frozenset(),
 ) -> Iterator[Difference]:
     """Where a shard's ledger is not what the log has in a range of offsets; both by slot.
 
-    Slots that are not wholly in the range are not compared.
+    Slots that are not wholly in the range are not compared, and those that are `untold` by their
+    records alone.
     """
     start, end = offsets
     for slot_ms in sorted({*ledger, *log}):
@@ -99,9 +109,20 @@ def log_differences(
         if entry.first < start or entry.through >= end:
             continue
         for what in COMPARED:
+            if what in DECODED and slot_ms in untold:
+                continue
             must, has = getattr(found, what), getattr(entry, what)
             if must != has:
                 yield Difference(shard, slot_ms, what, ledger=has, log=must)
+
+
+def _untold(messages: list[Message], partition: int) -> list[int]:
+    """Offsets of records with a header whose name is no text."""
+    return [
+        message.offset() or 0
+        for message in messages
+        if message.partition() == partition and told_headers(message) is None
+    ]
 
 
 def _parts(messages: Iterator[Message]) -> Iterator[list[Message]]:

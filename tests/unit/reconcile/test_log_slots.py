@@ -65,3 +65,23 @@ def test_what_differs_is_told_and_what_was_not_read_whole_is_not_compared() -> N
         (1, "taken", 1, 2),
         (3, "no entry in the ledger", None, 1),
     ]
+
+
+def test_of_a_slot_with_a_record_that_only_workers_can_read_the_records_are_compared() -> None:
+    slots = LogSlots(0)
+    slots.add(records(7, (0, 5), (MINUTE, None), (2 * MINUTE, None)), untold=[8])
+    assert slots.untold == {T0 + MINUTE}
+    ledger = {
+        T0: Entry(1, 1, 5, first=7, through=7),
+        T0 + MINUTE: Entry(1, 3, 9, first=8, through=8),
+        T0 + 2 * MINUTE: Entry(1, 3, 9, first=9, through=9),
+    }
+    found = log_differences(0, ledger, slots.slots, (7, 10), slots.untold)
+    assert {one.slot_ms for one in found} == {T0 + 2 * MINUTE}
+    ledger[T0 + MINUTE].records = 2
+    [found_one] = [
+        one
+        for one in log_differences(0, ledger, slots.slots, (7, 10), slots.untold)
+        if one.slot_ms == T0 + MINUTE
+    ]
+    assert found_one.what == "records"
