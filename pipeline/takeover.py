@@ -54,12 +54,18 @@ class Beginning:
 
     Rules that stand in the log with a lesser version never hold then, so with the newest rules all
     of history is counted by them. `starts` are the offsets where the log began when that was
-    decided; of partitions that are not in it, nobody knows.
+    decided; of partitions that are not in it, nobody knows. `incarnations` are those under which
+    the live build counted that log, so that both give the same cells the same names.
     """
 
     counts_from_ms: int = 0
     rules: CountingRules | None = None
     starts: tuple[int, ...] = ()
+    incarnations: tuple[int, ...] = ()
+
+    def incarnation(self, partition: int) -> int:
+        """Under which a partition is counted; those that were added since have no other."""
+        return self.incarnations[partition] if partition < len(self.incarnations) else 0
 
     def check(self, partition: int, start: int) -> None:
         """Raise ShardRefusedError if what was to be counted has been deleted since."""
@@ -128,6 +134,7 @@ async def take_over(
         shard = Shard(
             found.partition,
             start,
+            incarnation=beginning.incarnation(found.partition),
             rules=rules,
             replica=replica,
             counts_from_ms=beginning.counts_from_ms,

@@ -93,6 +93,7 @@ class Rebuilding:
             counts_from_ms=counts_from,
             rules=rules.bytes.decode() if rules else "",
             starts=tuple(one.start for one in log),
+            incarnations=_incarnations(before, len(log)),
             begun_at_ms=self._clock.now_ms(),
             note=note,
         )
@@ -209,6 +210,15 @@ def _check_same_log(base: int, before: Mapping[int, Reached], ends: Sequence[int
             f"the log ends before what build {base} has counted of it (in {_some(lost)}), so it "
             "was truncated or made anew: `tally accept-log` goes on with it, then replay"
         )
+
+
+def _incarnations(before: Mapping[int, Reached], partitions: int) -> tuple[int, ...]:
+    """Under which the live build counts each partition now.
+
+    All from the day on which a new build counts is of that one: what it counted under others is of
+    a log that is gone, or before what is left of this one.
+    """
+    return tuple(before[shard].incarnation if shard in before else 0 for shard in range(partitions))
 
 
 def _check_members(counts_from: int, known: Sequence[CountingRules]) -> None:

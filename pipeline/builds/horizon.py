@@ -4,8 +4,8 @@ A log that begins at offset 0 everywhere is complete: all of it is counted. One 
 deleted has lost rules, and ids that later records may repeat. A new build reads it from where it
 begins, but counts only from the first midnight by which it has met the rules of every partition and
 then read on for as long as ids are remembered and refused records can be retried: cells are rolled
-up by the day of their slot, so a day is counted by one build as a whole. What is older is carried
-over from the live build.
+up by the day of their slot, so a day is counted by one build as a whole. The same holds after a log
+that was lost, whose ids the live build still knows. What is older is carried over from that build.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def counts_from_ms(
     that was counted in a log which is gone, if there was one. Raises OperatorError where rules are
     missing. Pure.
     """
-    ready_ms = [] if other_log_ms is None else [other_log_ms + 1]
+    ready_ms = [] if other_log_ms is None else [other_log_ms + horizon_ms + 1]
     for one in log:
         if one.is_complete:
             continue

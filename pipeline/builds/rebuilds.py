@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
     from pipeline.clock import Clock
 
-_COLUMNS = ["build", "base", "counts_from", "rules", "starts", "state", "begun_at", "note"]
+_COLUMNS = [
+    "build",
+    "base",
+    "counts_from",
+    "rules",
+    "starts",
+    "state",
+    "begun_at",
+    "note",
+    "incarnations",
+]
 
 
 class State(IntEnum):
@@ -35,7 +45,7 @@ class Rebuild:
 
     `base` is the build whose slots before `counts_from_ms` are carried over; 0 if the log is
     complete, and none are. `rules` is a rules record's value, or empty. `starts` are the offsets
-    where the log began.
+    where the log began, `incarnations` those under which the live build counted it.
     """
 
     build: int
@@ -46,11 +56,12 @@ class Rebuild:
     state: State = State.BEGUN
     begun_at_ms: int = 0
     note: str = ""
+    incarnations: tuple[int, ...] = ()
 
     def beginning(self) -> Beginning:
         """How its shards begin."""
         rules = parse_rules(self.rules.encode()) if self.rules else None
-        return Beginning(self.counts_from_ms, rules, self.starts)
+        return Beginning(self.counts_from_ms, rules, self.starts, self.incarnations)
 
     @property
     def lacks_base(self) -> bool:
@@ -63,7 +74,7 @@ def read_rebuilds(client: Client) -> dict[int, Rebuild]:
     try:
         rows = client.query(
             "SELECT build, base, toUnixTimestamp(counts_from) * 1000, rules, starts, state, "
-            "toUnixTimestamp64Milli(begun_at), note FROM tally.rebuilds FINAL"
+            "toUnixTimestamp64Milli(begun_at), note, incarnations FROM tally.rebuilds FINAL"
         ).result_rows
     except (ClickHouseError, OSError) as error:
         raise TryAgainError(f"ClickHouse did not tell of rebuilds: {error}") from error
@@ -77,6 +88,7 @@ def read_rebuilds(client: Client) -> dict[int, Rebuild]:
             State(row[5]),
             int(row[6]),
             row[7],
+            tuple(map(int, row[8])),
         )
         for row in rows
     }
@@ -113,6 +125,7 @@ def write_rebuild(client: Client, rebuild: Rebuild, clock: Clock) -> None:
         int(rebuild.state),
         datetime.fromtimestamp((rebuild.begun_at_ms or clock.now_ms()) / 1000, UTC),
         rebuild.note,
+        list(rebuild.incarnations),
     ]
     try:
         client.insert("rebuilds", [row], column_names=_COLUMNS, database="tally")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pipeline.reconcile.log_slots import log_differences, read_log
 from pipeline.reconcile.reconcile import Spanned, by_day, is_gone
-from pipeline.writes.cell_rows import incarnation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +51,8 @@ class LogReading:
         log = read_log(kafka, self.ranges, self._slots_ms(), on_progress)
         found = Spanned({shard: end - 1 for shard, (_, end) in self.ranges.items()})
         for shard, offsets in self.ranges.items():
-            found.differences += log_differences(shard, self.ledger[shard], log[shard], offsets)
+            ledger, had = self.ledger[shard], log[shard]
+            found.differences += log_differences(shard, ledger, had.slots, offsets, had.untold)
         self._record(found, checked_at_ms)
         return found
 
@@ -78,7 +78,7 @@ class LogReading:
 
     def _begin(self, shard: int) -> int:
         """Where an incarnation began: what the log has before was counted by those before it."""
-        if not incarnation_of(self._scope.newest()[shard].replica):
+        if self._scope.is_of_one_log(shard):
             return 0
         return min(entry.first for entry in self.ledger[shard].values())
 

@@ -47,7 +47,8 @@ class Scope:
 
     `begins` has the first offset that the log has of these slots, of each shard that was counted
     from one log: what is in the log before a later incarnation was counted by those before it.
-    `rolled_since_ms` tells from when on a coarser grain is complete where it is rolled up.
+    `rolled_since_ms` tells from when on a coarser grain is complete where it is rolled up,
+    `first_incarnations` under which the build began to count each shard, 0 where it is not told.
     """
 
     flushed: Mapping[Owner, Flushed]
@@ -55,11 +56,18 @@ class Scope:
     until_ms: int
     begins: Mapping[int, int] = field(default_factory=dict)
     rolled_since_ms: Mapping[Grain, int] = field(default_factory=dict)
+    first_incarnations: tuple[int, ...] = ()
 
     def newest(self) -> dict[int, Owner]:
         """Who counts each shard now: the greatest incarnation."""
         owners = sorted(self.flushed, key=lambda owner: incarnation_of(owner.replica))
         return {owner.shard: owner for owner in owners}
+
+    def is_of_one_log(self, shard: int) -> bool:
+        """Whether who counts a shard now has done so from the build's beginning."""
+        known = self.first_incarnations
+        first = known[shard] if shard < len(known) else 0
+        return incarnation_of(self.newest()[shard].replica) == first
 
     def days(self) -> list[Span]:
         """Every day of it, the last one up to the end."""
@@ -103,13 +111,14 @@ class Reconciler:
         until_ms = max(reached_ms, default=0) // SLOT_MS * SLOT_MS + SLOT_MS
         scope = Scope(flushed, since_ms, until_ms)
         scope.rolled_since_ms = {grain: kept_since_ms(kept, aged_ms, grain) for grain in GRAINS}
-        of_one_log = [at for at, one in scope.newest().items() if not incarnation_of(one.replica)]
-        scope.begins = self._places.first_since(sorted(of_one_log), since_ms)
+        scope.first_incarnations = self._stored.first_incarnations()
+        of_one_log = sorted(filter(scope.is_of_one_log, scope.newest()))
+        scope.begins = self._places.first_since(of_one_log, since_ms)
         # Minutes that are kept for ever are asked for from the first day on that ClickHouse or the
         # log has something of, not from 1970.
         first_day_ms = self._stored.first_ms() // DAY_MS * DAY_MS
         if first_day_ms > since_ms and scope.begins == self._places.first_since(
-            sorted(of_one_log), first_day_ms
+            of_one_log, first_day_ms
         ):
             scope.since_ms = first_day_ms
         return scope

@@ -73,6 +73,7 @@ _COUNTS_FROM = (
     "SELECT toInt64(toUnixTimestamp(max(counts_from))) * 1000 FROM tally.rebuilds "
     "WHERE build = {build:UInt32}"
 )
+_INCARNATIONS = "SELECT incarnations FROM tally.rebuilds FINAL WHERE build = {build:UInt32}"
 _FIRST = (
     "SELECT min(first) FROM ("
     "SELECT toInt64(toUnixTimestamp(min(slot))) * 1000 AS first FROM tally.slots "
@@ -161,6 +162,11 @@ class Stored:
     def counts_from_ms(self) -> int:
         """From which slot on this build is counted from the log."""
         return int(self._rows(_COUNTS_FROM)[0][0])
+
+    def first_incarnations(self) -> tuple[int, ...]:
+        """Under which this build began to count each shard; 0 for those that are not in it."""
+        rows = self._rows(_INCARNATIONS)
+        return tuple(map(int, rows[0][0])) if rows else ()
 
     def first_ms(self) -> int:
         """The first slot that the ledger or a cell is of; 0 if there is none."""

@@ -22,14 +22,23 @@ from tests.integration.worker.site import Site
 from tests.integration.worker.stream import TOPIC, Sender
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 RULES_EVERY_HOURS = 3
 
 
 def write_past(
-    site: Site, family: str, sender: Sender, *, now_ms: int, days: int, rules: dict[str, Any]
+    site: Site,
+    family: str,
+    sender: Sender,
+    *,
+    now_ms: int,
+    days: int,
+    rules: dict[str, Any],
+    seed: int = 0,
 ) -> list[list[int]]:
     """Write `days` days of messages that end an hour ago, and rules every few hours, with the times
-    the log would have given them. Returns the end of each partition after each hour."""
+    the log would have given them, into one that is empty. Returns the end of each partition after
+    each hour. Another `seed` has other ids."""
     producer = Producer({"bootstrap.servers": site.kafka, "acks": "all", "log_level": 0})
     chance = random.Random(days)
     set_timestamps(site.kafka, "CreateTime")
@@ -38,7 +47,7 @@ def write_past(
         at_ms = now_ms - (days * 24 - hour) * HOUR_MS
         if hour % RULES_EVERY_HOURS == 0:
             # Ids are repeated within a few hours only, which is less than they are remembered.
-            messages = Messages(family, hour)
+            messages = Messages(family, seed + hour)
             for partition in range(PARTITIONS):
                 producer.produce(
                     TOPIC,

@@ -94,7 +94,8 @@ def replicated(run: Run) -> dict[str, object]:
     for statement in all_statements():
         if not statement.startswith("INSERT"):
             for one in on_this_engine(statement):
-                run(one)
+                # With that stand-in replicated tables take nothing; the other modes do it.
+                run(f"EXPLAIN AST {one}" if one.startswith("ALTER") else one)
     return {engine: int(count) for engine, count in run(ENGINES)}
 
 

@@ -4,6 +4,7 @@ import itertools
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ from tests.kit.tally import TALLY, RunningTally, tally_on
 
 READY_TIMEOUT_S = 180
 SETTLE_TIMEOUT_S = 120
+DELETION_S = 3.0
+"""How long a broker may be busy with deleting after the topic's name is free again."""
+
 POLL_S = 0.1
 """Scenarios wait side by side in one process: asking more often would cost the workers time."""
 
@@ -184,11 +188,34 @@ def make_topic(kafka: str) -> None:
     admin.create_topics([topic])[TOPIC].result(timeout=20)
 
 
+def make_topic_anew(kafka: str) -> None:
+    """Delete the topic, wait until it is gone, and make it as it was."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+    wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic is gone")
+    make_topic(kafka)
+    wait_until(lambda: len(_partition_ids(admin)) == PARTITIONS, "the topic is back")
+    time.sleep(DELETION_S)
+
+
+def _partition_ids(admin: AdminClient) -> list[int]:
+    """The partitions the topic has by now: metadata follow its creation with a delay."""
+    topic = admin.list_topics(timeout=20).topics.get(TOPIC)
+    return [] if topic is None else list(topic.partitions)
+
+
 @contextmanager
 def fresh_site(kind: str, folder: Path) -> Iterator[Site]:
     """A broker, `kafka` or `embedded`, and a ClickHouse, both empty; all ends with the block."""
     broker: Broker
     broker = RealKafka(folder / "log") if kind == "kafka" else EmbeddedLog(folder / "log")
+    with site_on(broker, folder) as site:
+        yield site
+
+
+@contextmanager
+def site_on(broker: Broker, folder: Path) -> Iterator[Site]:
+    """The same on a broker that was not started yet."""
     broker.start()
     try:
         make_topic(broker.bootstrap)

@@ -13,18 +13,15 @@ from confluent_kafka.admin import (
 from tests.integration.worker.events import PARTITIONS, Event, Message, Messages
 from tests.integration.worker.offsets import committed, group_of, log_ends
 from tests.integration.worker.scenarios import ONE_BROKER, proved_by
-from tests.integration.worker.site import Site, fresh_site, make_topic
+from tests.integration.worker.site import Site, fresh_site, make_topic_anew
 from tests.integration.worker.stream import TOPIC, Sender
-from tests.kit.processes import Process, wait_until
+from tests.kit.processes import Process
 from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
 FAMILY = "other-log"
 RECORDS = 400
-DELETION_S = 3.0
-"""How long a broker may be busy with deleting after the topic's name is free again."""
-
 KEPT, LOST = 1, 2
 """The build whose offsets outlive the log, and the build that loses them with it."""
 
@@ -39,7 +36,7 @@ def make_the_log_anew(site: Site, seed: int) -> None:
         count_into_both(own, sender, Messages(FAMILY, seed))
         before = own.counts(KEPT, FAMILY)
         counted = committed(own.kafka, KEPT)
-        make_topic_anew(own)
+        make_topic_anew(own.kafka)
         messages = Messages(FAMILY, seed + 1)
         sender.connect()
         send(sender, messages, RECORDS // 8)
@@ -139,22 +136,3 @@ def put_offsets_back(site: Site, build: int, offsets: list[int]) -> None:
     request = ConsumerGroupTopicPartitions(group_of(build), places)
     admin = AdminClient({"bootstrap.servers": site.kafka, "log_level": 0})
     admin.alter_consumer_group_offsets([request])[group_of(build)].result(timeout=20)
-
-
-def make_topic_anew(site: Site) -> None:
-    """Delete the topic, wait until it is gone, and make it as it was."""
-    admin = AdminClient({"bootstrap.servers": site.kafka, "log_level": 0})
-    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
-    wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic is gone")
-    make_topic(site.kafka)
-    wait_until(
-        lambda: len(partition_ids(admin)) == PARTITIONS,
-        "the topic is back",
-    )
-    time.sleep(DELETION_S)
-
-
-def partition_ids(admin: AdminClient) -> list[int]:
-    """The partitions the topic has by now: metadata follow its creation with a delay."""
-    topic = admin.list_topics(timeout=20).topics.get(TOPIC)
-    return [] if topic is None else list(topic.partitions)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from pipeline.builds.begin import _check_same_log
+from pipeline.builds.begin import _check_same_log, _incarnations
 from pipeline.builds.positions import Reached, _newest
+from pipeline.builds.rebuilds import Rebuild
 from pipeline.control.first_position import first_position
 from pipeline.errors import OperatorError
 from pipeline.rules import CountingRules
@@ -32,3 +33,9 @@ def test_an_accepted_log_is_known_as_another_one_before_anything_of_it_is_flushe
     found = _newest(rows)[0]
     assert found == Reached(-1, LOST_MS, 1, LOST_MS)
     _check_same_log(1, {0: found}, [0])
+
+
+def test_a_new_build_counts_each_shard_under_the_incarnation_that_counts_it_now() -> None:
+    before = {0: Reached(9, LOST_MS), 2: Reached(30, LOST_MS, 3, LOST_MS - 1)}
+    beginning = Rebuild(2, incarnations=_incarnations(before, 4)).beginning()
+    assert [beginning.incarnation(shard) for shard in range(6)] == [0, 0, 3, 0, 0, 0]

@@ -31,8 +31,10 @@ def test_an_id_of_exactly_one_horizon_ago_may_be_one_that_was_deleted() -> None:
     assert counts_from_ms(log, DAY_MS) == 9 * DAY_MS
 
 
-def test_after_another_log_it_counts_from_the_day_after_the_last_that_was_counted_there() -> None:
+def test_after_another_log_it_counts_from_the_day_by_which_nobody_knows_an_id_of_that() -> None:
+    """The live build knows them until then: whoever sends one again sends a duplicate."""
     assert counts_from_ms([PartitionLog(0, 0, 100)], HOUR_MS, DAY_7 + 5) == 8 * DAY_MS
+    assert counts_from_ms([PartitionLog(0, 0, 100)], DAY_MS, DAY_7 + 5) == 9 * DAY_MS
     trimmed = PartitionLog(0, 9, 100, DAY_7 - 20 * HOUR_MS)
     assert counts_from_ms([trimmed], HOUR_MS, DAY_7 + 5) == 8 * DAY_MS
 

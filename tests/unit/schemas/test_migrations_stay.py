@@ -23,6 +23,7 @@ CHECKSUMS = {
     "0015_exchange.sql": "48c0f5850772e958654fbbd8493d4e70e9638d249da1e6211be87221456944d2",
     "0016_strict.sql": "8735ff62f95fd856d59b713cb795063e8d0908d55dcd62899e79f97a4e573dbe",
     "0017_partitions.sql": "11fb742c37343d5425456645a72f2f95e6d0df6b379aebda7a4b52407bf56824",
+    "0018_incarnations.sql": "e7b0649fad7369eb96fcb6efabe92145bd7a5c20ca1360a3febd6f1754f2b7c2",
 }
 
 
