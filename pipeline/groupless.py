@@ -143,20 +143,20 @@ def _place_of(message: Message, topic: str) -> tuple[int, int | None]:
     return partition, None if error is not None else message.offset()
 
 
+UNTOLD: Headers = (("", b""),)
+"""This very object stands for headers that the client cannot tell."""
+
+
 def headers_of(message: Message) -> Headers:
-    """A message's headers in their order; none if the client cannot tell them."""
-    return told_headers(message) or ()
-
-
-def told_headers(message: Message) -> Headers | None:
     """A message's headers in their order; one without a value has an empty one.
 
-    If the name of one is no text, the client can tell none of them: None.
+    If the name of one is no text, the client can tell none of them: UNTOLD. Then it must not be
+    asked again, as it ends the process.
     """
     try:
         headers = message.headers() or []
     except (SystemError, UnicodeDecodeError):
-        return None
+        return UNTOLD
     pairs = headers.items() if isinstance(headers, dict) else headers
     return tuple((name, _as_bytes(value)) for name, value in pairs)
 

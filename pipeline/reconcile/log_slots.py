@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline import topics
 from pipeline.decode import decode
-from pipeline.groupless import groupless_consumer, read_ranges, told_headers
+from pipeline.groupless import UNTOLD, groupless_consumer, read_ranges
 from pipeline.ledger import Entry, log_times
 from pipeline.reconcile.compared import Difference
 from pipeline.reconcile.log_places import AS_WORKERS_READ
@@ -17,7 +17,7 @@ from pipeline.slots import SLOT_MS
 from pipeline.tail.reader import as_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Set
+    from collections.abc import Callable, Iterator, Mapping, Set
 
     from confluent_kafka import Message
 
@@ -42,8 +42,8 @@ class LogSlots:
         """Slots with a record that workers can read, and this reader cannot."""
         self._log_ms = slot_ms
 
-    def add(self, records: Records, untold: Collection[int] = ()) -> None:
-        """Take the records that come next; what those at the offsets `untold` are is not known."""
+    def add(self, records: Records) -> None:
+        """Take the records that come next."""
         log_ms = log_times(records.timestamps_ms, self._log_ms)
         self._log_ms = int(log_ms[-1])
         columns = decode(records).columns
@@ -61,7 +61,7 @@ class LogSlots:
             entry.rows += len(kept)
             entry.added += int(kept[kept > 0].sum())
             entry.taken -= int(kept[kept < 0].sum())
-            if untold and not {*untold}.isdisjoint(records.offsets[inside].tolist()):
+            if any(records.headers[at] is UNTOLD for at in inside.tolist()):
                 self.untold.add(slot * SLOT_MS)
 
 
@@ -82,7 +82,7 @@ def read_log(
         done = 0
         for part in _parts(messages):
             for records in as_records(part):
-                found[records.partition].add(records, _untold(part, records.partition))
+                found[records.partition].add(records)
             done += len(part)
             on_progress(done)
     return found
@@ -114,15 +114,6 @@ def log_differences(
             must, has = getattr(found, what), getattr(entry, what)
             if must != has:
                 yield Difference(shard, slot_ms, what, ledger=has, log=must)
-
-
-def _untold(messages: list[Message], partition: int) -> list[int]:
-    """Offsets of records with a header whose name is no text."""
-    return [
-        message.offset() or 0
-        for message in messages
-        if message.partition() == partition and told_headers(message) is None
-    ]
 
 
 def _parts(messages: Iterator[Message]) -> Iterator[list[Message]]:

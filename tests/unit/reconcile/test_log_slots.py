@@ -1,9 +1,11 @@
 """What the log has in each slot, summed from its records, and held against the ledger."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
+from pipeline.groupless import UNTOLD
 from pipeline.ledger import Entry
 from pipeline.reconcile.log_slots import LogSlots, log_differences
 from schemas.records import Records
@@ -69,7 +71,8 @@ def test_what_differs_is_told_and_what_was_not_read_whole_is_not_compared() -> N
 
 def test_of_a_slot_with_a_record_that_only_workers_can_read_the_records_are_compared() -> None:
     slots = LogSlots(0)
-    slots.add(records(7, (0, 5), (MINUTE, None), (2 * MINUTE, None)), untold=[8])
+    found_records = records(7, (0, 5), (MINUTE, None), (2 * MINUTE, None))
+    slots.add(replace(found_records, headers=[(), UNTOLD, (("", b""),)]))
     assert slots.untold == {T0 + MINUTE}
     ledger = {
         T0: Entry(1, 1, 5, first=7, through=7),
