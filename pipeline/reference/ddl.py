@@ -5,13 +5,17 @@ tests/integration/test_reference_tables.py.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.migrate import read_migrations
 
 _CREATE = re.compile(
     r"CREATE\s+(?:OR\s+REPLACE\s+)?(?P<kind>TABLE|VIEW|MATERIALIZED\s+VIEW)\s+"
     r"(?:IF\s+NOT\s+EXISTS\s+)?tally\.(?P<name>\w+)\s*(?P<rest>.*)",
+    re.DOTALL,
+)
+_ADD = re.compile(
+    r"ALTER\s+TABLE\s+tally\.(?P<name>\w+)\s+ADD\s+COLUMN\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<column>.*)",
     re.DOTALL,
 )
 _TEXT = r"'((?:[^'\\]|\\.|'')*)'"
@@ -42,13 +46,18 @@ class Relation:
 
 
 def relations() -> list[Relation]:
-    """All of them, as their last declaration has them, in the order of the files."""
+    """All of them, as their last declaration has them, with columns that were added since; in the
+    order of the files."""
     found: dict[str, Relation] = {}
     for migration in read_migrations():
         for statement in migration.statements:
             one = _relation(statement, migration.file)
             if one is not None:
                 found[one.name] = one
+            elif added := _ADD.match(statement):
+                old = found[added["name"]]
+                columns = (*old.columns, *_columns(f"({added['column']})"))
+                found[old.name] = replace(old, columns=columns)
     return list(found.values())
 
 
