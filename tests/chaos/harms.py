@@ -184,7 +184,10 @@ class Harms:
     def replay(self, timeout_s: float) -> None:
         """Count the log again, and take that. Blocks; raises AssertionError where it fails."""
         with self._process(["replay", "--swap"], "replay") as replay:
-            code = replay.wait(timeout_s=timeout_s)
+            try:
+                code = replay.wait(timeout_s=timeout_s)
+            except ProcessFailedError as error:
+                raise AssertionError(str(error)) from error
             assert code == 0, replay.output()
 
     def _command(self, *arguments: str) -> None:

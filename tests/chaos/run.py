@@ -98,14 +98,10 @@ def run(
             harms.replay(REPLAY_TIMEOUT_S)
             outcome.replayed = _compared(site, crew, began_s, tell)
         if outcome.differences:
-            # The disks go with the site; whoever looks for the cause wants to read both.
-            for data in (folder / "log" / "data", folder / "clickhouse"):
-                kept = folder / "kept" / data.relative_to(folder)
-                # What is written and removed meanwhile need not be whole.
-                with contextlib.suppress(shutil.Error):
-                    shutil.copytree(data, kept, dirs_exist_ok=True)
+            _keep(folder)
     except BaseException:
         tell(site.said())
+        _keep(folder)
         raise
     else:
         return outcome
@@ -113,6 +109,14 @@ def run(
         harms.over.set()
         crew.close()
         site.close()
+
+
+def _keep(folder: Path) -> None:
+    """The disks go with the site; whoever looks for the cause wants to read both."""
+    for data in (folder / "log" / "data", folder / "clickhouse"):
+        # What is written and removed meanwhile need not be whole.
+        with contextlib.suppress(OSError, shutil.Error):
+            shutil.copytree(data, folder / "kept" / data.relative_to(folder), dirs_exist_ok=True)
 
 
 def _compared(site: Site, crew: Crew, began_s: float, tell: Callable[[str], None]) -> Verdict:

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.run import run
+from tests.chaos.crew import FINISH_TIMEOUT_S
+from tests.chaos.quiet import SETTLE_TIMEOUT_S
+from tests.chaos.run import REPLAY_TIMEOUT_S, run
 from tests.kit.kafka import require_kafka
 
 MINUTE_S = 60.0
 LONG_S = 30 * MINUTE_S
+LONG_TIMEOUT_S = LONG_S + 4 * SETTLE_TIMEOUT_S + FINISH_TIMEOUT_S + REPLAY_TIMEOUT_S + 600
+"""What everything that is waited for may take, and ten minutes for what is compared."""
 
 
 @pytest.mark.timeout(900)
@@ -22,7 +26,7 @@ def test_every_number_is_true_after_a_minute_of_every_kind_of_harm(tmp_path: Pat
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(LONG_S + 1200)
+@pytest.mark.timeout(LONG_TIMEOUT_S)
 @pytest.mark.parametrize("kind", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def test_every_number_is_true_after_half_an_hour_of_harm(kind: str, tmp_path: Path) -> None:
     if kind == "kafka":
