@@ -23,7 +23,7 @@ from pipeline.errors import TallyError, TryAgainError
 from pipeline.fenced_commits import commit_in, generation_of
 from pipeline.metrics.definitions import worker as metric
 from pipeline.strict.owned import Outcome
-from pipeline.strict.taking import take
+from pipeline.strict.taking import check_not_deleted, take
 from pipeline.strict.values import Value
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Session:
             if rebalances.changed:
                 continue
             if fetched:
+                await self._check_unbroken(fetched)
                 await self._decide(fetched)
             self._meter.set(metric.STRICT_LAG(), self._lag())
             if self._clock.monotonic_s() - committed_s >= COMMIT_INTERVAL_S:
@@ -147,6 +148,17 @@ class Session:
                 Value(counter, partition, *summary) for counter, summary in owned.summaries()
             )
         log.info("strict counters: deciding %d partitions", len(self._owned))
+
+    async def _check_unbroken(
+        self, fetched: Mapping[TopicPartition, Sequence[ConsumerRecord]]
+    ) -> None:
+        """Raise ShardRefusedError if commands were deleted that were next: the consumer passes them
+        over in silence. Offsets that are missing otherwise are those of transactions."""
+        for tp, records in fetched.items():
+            following = self._next.get(tp.partition)
+            if following is not None and records[0].offset > following:
+                start, _ = await self._reader.ends(topics.STRICT, tp.partition)
+                check_not_deleted(tp.partition, following, start)
 
     async def _decide(
         self,

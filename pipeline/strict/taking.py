@@ -71,7 +71,14 @@ def where_to_go_on(
         )
     # Kafka forgets the offsets of a group that was away for long, as it does commands.
     undecided = through + 1 if committed is None and through >= 0 else committed
-    if undecided is not None and undecided < start:
+    if undecided is not None:
+        check_not_deleted(partition, undecided, start)
+    return start if committed is None else min(committed, end)
+
+
+def check_not_deleted(partition: int, undecided: int, start: int) -> None:
+    """Raise ShardRefusedError if a log that begins at `start` has lost what is to be decided."""
+    if undecided < start:
         raise ShardRefusedError(
             partition,
             f"what {topics.STRICT} had from offset {undecided} on was deleted, and nothing tells "
@@ -79,7 +86,6 @@ def where_to_go_on(
             "among it, which nobody was given an answer to, reset the offsets of group "
             f"{topics.STRICT_GROUP} to the earliest",
         )
-    return start if committed is None else min(committed, end)
 
 
 async def _recovered(reader: PartitionReader, partition: int) -> Recovering:

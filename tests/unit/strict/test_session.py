@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiokafka import TopicPartition
 
-from pipeline.errors import TryAgainError
+from pipeline.errors import ShardRefusedError, TryAgainError
 from pipeline.fenced_commits import commit_in
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.strict import session as session_module
@@ -102,6 +103,40 @@ async def test_nothing_is_committed_in_another_generation_than_it_was_decided_in
     assert generation == 4
     assert {tp.partition: found.offset for tp, found in offsets.items()} == {0: 7}
     assert session._committed == {0: 7}
+
+
+async def test_commands_that_were_deleted_before_their_turn_are_not_passed_over_in_silence() -> (
+    None
+):
+    """A consumer does, and goes on where the log begins now."""
+
+    class Reader:
+        """Of a log that begins at 6."""
+
+        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
+            return 6, 20
+
+    nobody = cast("Any", None)
+    session = Session(
+        nobody,
+        nobody,
+        cast("Any", Reader()),
+        1,
+        values=nobody,
+        clock=ManualClock(),
+        meter=UNMEASURED,
+    )
+
+    def fetched(offset: int) -> Any:
+        return {TopicPartition("tally.strict", 0): [SimpleNamespace(offset=offset)]}
+
+    session._next = {0: 6}
+    await session._check_unbroken(fetched(6))
+    await session._check_unbroken(fetched(8))  # the end of a transaction is between
+    session._next = {0: 4}
+    with pytest.raises(ShardRefusedError, match=r"from offset 4 on was deleted.* begins at 6 now"):
+        await session._check_unbroken(fetched(6))
+    await session._check_unbroken({TopicPartition("tally.strict", 9): fetched(3).popitem()[1]})
 
 
 async def test_nothing_is_committed_by_who_is_in_no_generation() -> None:
