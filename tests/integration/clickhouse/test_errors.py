@@ -64,23 +64,29 @@ def test_the_size_of_a_query_is_limited_but_not_of_its_data(
 LATE_FAILURE = "SELECT throwIf(number = 3000000), number FROM numbers(5000000)"
 
 
+def torn(
+    door: ClickHouse, query: str, body: str | None = None, encoding: str = "identity"
+) -> tuple[bytes, bytes]:
+    """What came of an answer that was cut, and the tag in its head."""
+    connection = http.client.HTTPConnection(door.host, door.port, timeout=30)
+    try:
+        connection.request("POST", f"/{query}", body, {"Accept-Encoding": encoding})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        with pytest.raises(http.client.IncompleteRead) as cut:
+            answer.read()
+    finally:
+        connection.close()
+    return cut.value.partial, answer.headers["X-ClickHouse-Exception-Tag"].encode()
+
+
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
 def test_a_failure_in_the_middle_is_told_and_the_connection_cut(
     door: ClickHouse, encoding: str
 ) -> None:
-    connection = http.client.HTTPConnection(door.host, door.port, timeout=30)
-    try:
-        connection.request("POST", "/", LATE_FAILURE, {"Accept-Encoding": encoding})
-        answer = connection.getresponse()
-        assert answer.status == 200
-        with pytest.raises(http.client.IncompleteRead) as torn:
-            answer.read()
-    finally:
-        connection.close()
-    body = torn.value.partial
+    body, tag = torn(door, "", LATE_FAILURE, encoding)
     if encoding == "gzip":
         body = zlib.decompressobj(31).decompress(body)
-    tag = answer.headers["X-ClickHouse-Exception-Tag"].encode()
     end = body[-2000:]
     assert b"\r\n__exception__\r\n" + tag + b"\r\nCode: 395. DB::Exception" in end
     assert end.endswith(b" " + tag + b"\r\n__exception__\r\n")
@@ -99,17 +105,7 @@ def test_an_answer_that_cannot_be_encoded_to_its_end_is_cut_as_well(
             "wait_end_of_query": wait_end_of_query,
         }
     )
-    connection = http.client.HTTPConnection(door.host, door.port, timeout=30)
-    try:
-        connection.request("GET", f"/?{query}")
-        answer = connection.getresponse()
-        assert answer.status == 200
-        with pytest.raises(http.client.IncompleteRead) as torn:
-            answer.read()
-    finally:
-        connection.close()
-    tag = answer.headers["X-ClickHouse-Exception-Tag"].encode()
-    body = torn.value.partial
+    body, tag = torn(door, f"?{query}")
     assert b"\r\n__exception__\r\n" + tag + b"\r\nCode: 48. DB::Exception" in body
     assert body.endswith(b" " + tag + b"\r\n__exception__\r\n")
     assert b"HTTP/1.1" not in body
