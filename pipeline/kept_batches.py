@@ -1,7 +1,8 @@
 """A batch of records that every reader can go through, whatever its producer sent.
 
 One record of a foreign producer would otherwise end every worker that reads it, for as long as the
-log holds it. A header's name that is no text is none of Tally's, so it means nothing.
+log holds it. A header's name that is no text is none of Tally's, so it is kept in a readable form
+and otherwise means nothing.
 
 A batch whose checksum holds came as its producer sent it: to fetch it again helps nobody. If its
 records cannot be read, are not in their place, or are more than anybody means to send, it stands
@@ -32,14 +33,17 @@ if TYPE_CHECKING:
     from pipeline.cells import Int64Column
     from schemas.records import Headers
 
+HEADERS_GIVEN_MAX = 2**16
+"""Of a batch: more are not given to who goes through its records."""
+
 _OFFSET = attrgetter("offset")
 
 
 class KeptBatch:
     """A batch whose checksum holds, or whose reader looks at it: what aiokafka asks one for.
 
-    To go through its records never raises, and tells of their headers Tally's own alone: who goes
-    through them keeps them all.
+    To go through its records never raises. If they have more than HEADERS_GIVEN_MAX headers, those
+    are Tally's own alone: who goes through them keeps them all.
     """
 
     __slots__ = ("_batch", "_end", "_fetched", "_on_records", "_start")
@@ -65,7 +69,9 @@ class KeptBatch:
     def __iter__(self) -> Iterator[Any]:
         records, _ = self.placed()
         self._on_records(records)
-        return (_with_own_headers(record) if record.headers else record for record in records)
+        if sum(len(record.headers) for record in records) > HEADERS_GIVEN_MAX:
+            return map(_with_own_headers, records)
+        return iter(records)
 
     def __next__(self) -> Any:
         """What a broker wrote into a control batch, whose records nobody goes through."""

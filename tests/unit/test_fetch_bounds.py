@@ -215,7 +215,7 @@ async def test_so_it_is_where_headers_or_records_without_bytes_are_much(
     assert given(raw) == [[0, 1], [2, 3], [*range(4, 12)], [*range(12, 16)]]
 
 
-async def test_who_is_given_records_is_given_none_of_others_headers() -> None:
+async def test_who_is_given_records_is_not_given_others_headers_by_the_million() -> None:
     """Whoever goes through them keeps them all: of these, two hundred megabytes."""
     headers = [("", b"")] * 1_000_000 + [("tally-kind", b"increments")]
     raw = b"".join(batch_of(n, b"a", headers=headers) for n in range(3))
@@ -230,6 +230,8 @@ async def test_who_is_given_records_is_given_none_of_others_headers() -> None:
         (n, ("tally-kind", b"increments")) for n in range(3)
     ]
     assert left < 1 << 20
+    few = result_of(batch_of(0, b"a", headers=[("trace", b"x")])).getall()
+    assert [*few[0].headers] == [("trace", b"x")], "nobody else's consumer misses them"
 
 
 @BOTH

@@ -41,12 +41,12 @@ def read(raw: bytes) -> list[tuple[int, int, bytes | None, list[tuple[str, bytes
     return found
 
 
-def test_the_odd_header_is_passed_over_and_all_else_is_as_it_was() -> None:
+def test_the_odd_header_is_kept_readable_and_the_other_records_are_as_they_were() -> None:
     raw = odd_batch(b"a", b"b", b"c", headers=[("tally-kind", b"increments")], odd=1)
     values = read(raw)
     assert [(offset, value) for offset, _, value, _ in values] == [(0, b"a"), (1, b"b"), (2, b"c")]
     kind = ("tally-kind", b"increments")
-    assert [headers for *_, headers in values] == [[kind], [kind], [kind]]
+    assert [headers for *_, headers in values] == [[kind], [(NAME, b"odd"), kind], [kind]]
     assert {timestamp for _, timestamp, *_ in values} == {1_760_000_000_000}
 
 
