@@ -68,6 +68,11 @@ def changelog(build: int) -> str:
     return f"{group_id(build)}-cells-changelog"
 
 
+def is_changelog(name: str) -> bool:
+    """Whether a topic is that of a build."""
+    return _CHANGELOG.fullmatch(name) is not None
+
+
 def builds_with_changelog(names: Mapping[str, int]) -> list[int]:
     """The builds whose changelogs are among these topics."""
     return sorted(int(found[1]) for name in names if (found := _CHANGELOG.fullmatch(name)))
@@ -180,6 +185,8 @@ def grow(admin: Admin, topic: str, partitions: int) -> None:
     failure: KafkaException | None = None
     try:
         futures[topic].result(timeout=_TIMEOUT_S)
+    except TimeoutError:
+        pass  # It may be done all the same.
     except KafkaException as error:
         # Two that grow it at once both try; to the second, Kafka says that it has so many.
         failure = error
@@ -210,6 +217,8 @@ def settings_of(admin: AdminClient, topic: str) -> Mapping[str, str]:
     for poll in range(_SETTLE_POLLS):
         try:
             config = admin.describe_configs([resource])[resource].result(timeout=_TIMEOUT_S)
+        except TimeoutError:
+            raise TryAgainError(f"Kafka did not describe topic {topic} in time") from None
         except KafkaException as error:
             is_new = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if is_new and poll + 1 < _SETTLE_POLLS:
@@ -226,6 +235,8 @@ def create(admin: AdminClient, topics: list[NewTopic]) -> None:
     for name, future in futures.items():
         try:
             future.result(timeout=_TIMEOUT_S)
+        except TimeoutError:
+            raise TryAgainError(f"Kafka did not create topic {name} in time") from None
         except KafkaException as error:
             # Two workers that start together both try; the second finds it done.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

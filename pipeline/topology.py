@@ -27,6 +27,7 @@ import faust
 import mode
 
 from pipeline import bulk, store, takeover, topics
+from pipeline.assignor import EvenAssignor
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.control.leaders_pass import NotingPartitions
@@ -103,6 +104,7 @@ def build_app(
         stream_buffer_maxsize=8,  # events, so fetches
         stream_wait_empty=False,
         TableManager=PromptTables,
+        PartitionAssignor=EvenAssignor,
     )
     fetches = bulk.FetchSchema()
     increments = app.topic(topics.INCREMENTS, schema=fetches, acks=False)

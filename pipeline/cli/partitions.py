@@ -53,4 +53,4 @@ def partitions(
     routed = "not fixed yet: no rules were applied" if now.ids is None else str(now.ids)
     out.print(f"ids are routed by {routed}")
     if now.uneven:
-        out.print(f"uneven: run `tally partitions {now.source}`", style="red")
+        out.print(f"uneven: run `tally partitions {now.most}`", style="red")

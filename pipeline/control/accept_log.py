@@ -149,6 +149,8 @@ class LogAcceptor:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return
             raise TryAgainError(f"Kafka did not tell who counts: {error}") from error
+        except TimeoutError:
+            raise TryAgainError("Kafka did not tell who counts in time") from None
         if members:
             hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
             raise OperatorError(
@@ -164,6 +166,8 @@ class LogAcceptor:
             found = futures[self._group].result(timeout=_TIMEOUT_S).topic_partitions
         except KafkaException as error:
             raise TryAgainError(f"Kafka did not tell the committed offsets: {error}") from error
+        except TimeoutError:
+            raise TryAgainError("Kafka did not tell the committed offsets in time") from None
         return {
             one.partition: one.offset
             for one in found
@@ -183,3 +187,7 @@ class LogAcceptor:
                 f"the offset of shard {partition} cannot be set: stop all workers of this build "
                 f"first, and wait ten seconds if one was killed ({error})"
             ) from error
+        except TimeoutError:
+            raise TryAgainError(
+                f"Kafka did not set the offset of shard {partition} in time"
+            ) from None

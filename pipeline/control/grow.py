@@ -38,6 +38,11 @@ class Partitions:
     ids: int | None
 
     @property
+    def most(self) -> int:
+        """How many any of them has: Kafka takes none away, so all can have as many."""
+        return max(self.source, *self.changelogs.values(), 0)
+
+    @property
     def uneven(self) -> list[int]:
         """The builds whose changelogs have another number than the source."""
         return [build for build, count in self.changelogs.items() if count != self.source]
@@ -66,10 +71,9 @@ def grow(kafka: KafkaAddress, rules: RulesInLog, noted: NotedPartitions, wanted:
     TryAgainError when a server is away or refuses, and then what was done stays done.
     """
     now = partitions_now(kafka, rules)
-    there_are = max(now.source, *now.changelogs.values(), 0)
-    if wanted < there_are:
+    if wanted < now.most:
         raise OperatorError(
-            f"there are {there_are} partitions already, and Kafka takes none away; ask for more"
+            f"there are {now.most} partitions already, and Kafka takes none away; ask for more"
         )
     if now.ids is None:
         raise OperatorError(

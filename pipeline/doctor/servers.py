@@ -116,7 +116,8 @@ def _topics(admin: AdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
     uneven = [name for name in changelogs if counts[name] != source]
     if uneven:
         detail = f"the source has {source}, but not {', '.join(uneven)}"
-        yield Finding("partitions", "fail", detail, f"run `tally partitions {source}`")
+        most = max(source, *(counts[name] for name in uneven))
+        yield Finding("partitions", "fail", detail, f"run `tally partitions {most}`")
     else:
         yield Finding("partitions", "ok", f"{source} of the source and of each changelog")
 

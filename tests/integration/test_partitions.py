@@ -15,8 +15,8 @@ from schemas.addresses import KafkaAddress
 from tests.kit.brokers import Broker
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import RealKafka, require_kafka
-from tests.kit.processes import wait_until
-from tests.kit.tally import RunningTally, tally_on
+from tests.kit.processes import Process, wait_until
+from tests.kit.tally import RunningTally, start_worker, tally_on
 
 BEFORE, AFTER = 3, 7
 PATIENCE_S = 90
@@ -66,9 +66,14 @@ def produce(tally: RunningTally, wanted: list[Event]) -> None:
     tally.run("produce", "-", stdin="".join(json.dumps(event) + "\n" for event in wanted))
 
 
+def last_share(worker: Process) -> int:
+    """How many partitions a worker has now."""
+    return int((READY.findall(worker.output()) or ["0"])[-1])
+
+
 def shares(tally: RunningTally) -> list[int]:
     """How many partitions each worker has now."""
-    return [int((READY.findall(worker.output()) or ["0"])[-1]) for worker in tally.workers]
+    return list(map(last_share, tally.workers))
 
 
 def wait_shared(tally: RunningTally, partitions: int) -> None:
@@ -170,3 +175,30 @@ def test_the_leader_takes_back_what_was_announced_and_never_came(tally: RunningT
         f"SELECT 'tally.increments', {there_are + 5}, now64(3) - toIntervalMinute(2)"
     )
     tally.wait_for(NOTED, [(there_are,)], timeout_s=PATIENCE_S)
+
+
+@pytest.mark.timeout(300)
+def test_workers_go_on_where_growing_ended_after_the_changelogs(
+    tally: RunningTally, tmp_path: Path
+) -> None:
+    """They waited for partitions that the source did not have until they ended, again and again."""
+    there_are = int(tally.json("partitions")["source"])
+    wanted = there_are + 2
+    topics.grow(topics.admin_client(KafkaAddress(tally.kafka)), topics.changelog(1), wanted)
+    with start_worker(tally, tmp_path / "third.txt") as third:
+        wait_until(
+            lambda: sum(map(last_share, [*tally.workers, third])) == there_are,
+            "three workers share what both topics have",
+            timeout_s=PATIENCE_S,
+            poll_s=0.2,
+        )
+        produce(tally, [{"counter": f"uneven:{n % 9}"} for n in range(90)])
+        counted = (
+            "SELECT toInt64(sum(total)) FROM tally.totals WHERE startsWith(counter, 'uneven:')"
+        )
+        tally.wait_for(counted, [(90,)], timeout_s=PATIENCE_S)
+
+    assert f"uneven: run `tally partitions {wanted}`" in tally.run("partitions").stdout
+    grown = tally.json("partitions", str(wanted))
+    assert (grown["source"], grown["changelogs"]) == (wanted, {"1": wanted})
+    wait_shared(tally, wanted)
