@@ -43,6 +43,12 @@ _TOGETHER_S = 0.1
 _NEVER_A_NEW_EPOCH = {"delivery.timeout.ms": 0, "max.in.flight": 1}
 
 
+# A Kafka that begins may say that it has no brokers. librdkafka then forgets all that it knew, also
+# those it was given at first, and asks nobody again (confluentinc/librdkafka#5301).
+_WITHOUT_BROKERS_MAX = 2
+"""In so many statistics one after the other there were none: what it has is never sent."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """How many messages wait for word that were sent at about the same time."""
@@ -55,7 +61,8 @@ class Connection:
     """Thread-safe. One thread calls back, until it is retired and nothing waits for word.
 
     When a message has had no word for `patience_s`, the connection `is_stale` and must not be given
-    others; after GRACE_S all that still wait are told to be given up, and none is sent again.
+    others; after GRACE_S all that still wait are told to be given up, and none is sent again. The
+    same holds at once of a client that knows no broker any more.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class Connection:
         client does not take.
         """
         self.is_stale = False
+        self._without_brokers = 0
         self._clock = clock
         self._patience_s = patience_s
         self._waiting: deque[_Waiting] = deque()
@@ -139,7 +147,12 @@ class Connection:
         return self._waiting[-1]
 
     def _give_up_overdue(self) -> None:
-        """Tell that all are given up, some time after one had waited for too long."""
+        """Tell that all are given up, some time after one had waited for too long, or if none of
+        them can have word any more."""
+        if self._without_brokers >= _WITHOUT_BROKERS_MAX:
+            self.is_stale = True
+            self.give_up()
+            return
         with self._counting:
             while self._waiting and not self._waiting[0].messages:
                 self._waiting.popleft()
@@ -153,6 +166,7 @@ class Connection:
 
     def _on_statistics(self, text: str) -> None:
         brokers = json.loads(text).get("brokers", {})
+        self._without_brokers = 0 if brokers else self._without_brokers + 1
         retries = sum(int(one.get("txretries", 0)) for one in brokers.values())
         self._on_retries(max(0, retries - self._retries))
         self._retries = retries
