@@ -57,6 +57,7 @@ STAGE_OF_MODULE = {
     "benchmarks": OTHER,
     "pipeline.absorb": COUNT,
     "pipeline.adjustments": COUNT,
+    "pipeline.assignor": START,
     "pipeline.builds": LEADER,
     "pipeline.bulk": PARSE,
     "pipeline.bounded_codecs": PARSE,
