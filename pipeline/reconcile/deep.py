@@ -78,7 +78,7 @@ class LogReading:
 
     def _begin(self, shard: int) -> int:
         """Where an incarnation began: what the log has before was counted by those before it."""
-        if self._scope.is_of_one_log(shard):
+        if self._scope.is_first(self._scope.newest()[shard]):
             return 0
         return min(entry.first for entry in self.ledger[shard].values())
 

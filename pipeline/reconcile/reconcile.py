@@ -63,11 +63,11 @@ class Scope:
         owners = sorted(self.flushed, key=lambda owner: incarnation_of(owner.replica))
         return {owner.shard: owner for owner in owners}
 
-    def is_of_one_log(self, shard: int) -> bool:
-        """Whether who counts a shard now has done so from the build's beginning."""
+    def is_first(self, owner: Owner) -> bool:
+        """Whether it has counted its shard from the build's beginning."""
         known = self.first_incarnations
-        first = known[shard] if shard < len(known) else 0
-        return incarnation_of(self.newest()[shard].replica) == first
+        first = known[owner.shard] if owner.shard < len(known) else 0
+        return incarnation_of(owner.replica) == first
 
     def days(self) -> list[Span]:
         """Every day of it, the last one up to the end."""
@@ -112,7 +112,7 @@ class Reconciler:
         scope = Scope(flushed, since_ms, until_ms)
         scope.rolled_since_ms = {grain: kept_since_ms(kept, aged_ms, grain) for grain in GRAINS}
         scope.first_incarnations = self._stored.first_incarnations()
-        of_one_log = sorted(filter(scope.is_of_one_log, scope.newest()))
+        of_one_log = sorted(at for at, one in scope.newest().items() if scope.is_first(one))
         scope.begins = self._places.first_since(of_one_log, since_ms)
         # Minutes that are kept for ever are asked for from the first day on that ClickHouse or the
         # log has something of, not from 1970.
