@@ -8,16 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from tests.chaos.part import write_skew
 from tests.integration.builds.conftest import CONFIG, FAMILY, REPLAY_TIMEOUT_S, RULES
 from tests.integration.builds.past import DAY_MS, write_past
 from tests.integration.worker.events import PARTITIONS
 from tests.integration.worker.offsets import log_ends
-from tests.integration.worker.site import QUICK, Site, Worker, make_topic_anew, site_on
-from tests.integration.worker.stream import TOPIC, Sender
+from tests.integration.worker.site import QUICK, Site, Worker, make_topic_anew, site_on, trim
+from tests.integration.worker.stream import Sender
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.processes import Process
 from tests.kit.tally import TALLY
@@ -111,14 +109,6 @@ def follower(site: Site) -> Iterator[None]:
     with Worker([*TALLY, "worker"], output_path=path, env=env) as worker:
         worker.wait_ready()
         yield
-
-
-def trim(kafka: str, starts: list[int]) -> None:
-    """Delete what is before, as retention does."""
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    places = [TopicPartition(TOPIC, shard, start) for shard, start in enumerate(starts)]
-    for future in admin.delete_records(places).values():
-        future.result(timeout=20)
 
 
 def accept(site: Site, kind: str) -> None:

@@ -4,12 +4,10 @@ import json
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from tests.integration.builds.conftest import DAYS, FAMILY, REPLAY_TIMEOUT_S, Running
 from tests.integration.builds.past import somebody_looks
-from tests.integration.worker.stream import TOPIC
+from tests.integration.worker.site import trim
 from tests.kit.processes import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -89,7 +87,7 @@ def test_a_trimmed_log_is_counted_from_a_midnight_on_and_older_days_are_carried_
         "days are rolled up",
         timeout_s=60,
     )
-    trim(running, hour=20)
+    trim(running.site.kafka, running.ends[20])
     with somebody_looks(running.site, FAMILY):
         with running.replay("--check", "--swap", name="replay") as replay:
             assert replay.wait(timeout_s=REPLAY_TIMEOUT_S) == 0, replay.output()
@@ -108,11 +106,3 @@ def test_a_trimmed_log_is_counted_from_a_midnight_on_and_older_days_are_carried_
     done = running.site.tally.run("builds", "--drop", "1")
     assert "build 1 is dropped" in done.stdout
     running.expect_views_to_be_true()
-
-
-def trim(running: Running, hour: int) -> None:
-    """Delete what the log got in the first hours, as retention does."""
-    admin = AdminClient({"bootstrap.servers": running.site.kafka, "log_level": 0})
-    places = [TopicPartition(TOPIC, shard, end) for shard, end in enumerate(running.ends[hour])]
-    for future in admin.delete_records(places).values():
-        future.result(timeout=20)

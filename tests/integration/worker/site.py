@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, though not in its __all__
     AdminClient,
     NewTopic,
@@ -202,6 +203,14 @@ def _partition_ids(admin: AdminClient) -> list[int]:
     """The partitions the topic has by now: metadata follow its creation with a delay."""
     topic = admin.list_topics(timeout=20).topics.get(TOPIC)
     return [] if topic is None else list(topic.partitions)
+
+
+def trim(kafka: str, starts: list[int]) -> None:
+    """Delete what lies before these offsets, as retention does."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    places = [TopicPartition(TOPIC, number, at) for number, at in enumerate(starts)]
+    for future in admin.delete_records(places).values():
+        future.result(timeout=20)
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from tests.integration.worker.events import PARTITIONS, Event, Message, Messages
 from tests.integration.worker.offsets import (
@@ -19,7 +18,7 @@ from tests.integration.worker.offsets import (
     members,
 )
 from tests.integration.worker.scenarios import ONE_BROKER, proved_by
-from tests.integration.worker.site import QUICK, Site, Worker, fresh_site
+from tests.integration.worker.site import QUICK, Site, Worker, fresh_site, trim
 from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import Process, wait_until
 from tests.kit.tally import START_TIMEOUT_S, TALLY
@@ -174,14 +173,6 @@ def produce(
     producer.produce(TOPIC, value, partition=partition, headers=headers, on_delivery=on_delivery)
     assert producer.flush(20) == 0
     return landed[0]
-
-
-def trim(kafka: str, starts: list[int]) -> None:
-    """Delete what lies before these offsets, as retention does."""
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    places = [TopicPartition(TOPIC, number, at) for number, at in enumerate(starts)]
-    for future in admin.delete_records(places).values():
-        future.result(timeout=20)
 
 
 def refuse_while_somebody_is_in_the_group(site: Site) -> None:
