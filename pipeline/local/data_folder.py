@@ -81,7 +81,7 @@ def read_marker(data: Path) -> Marker | None:
         return msgspec.json.decode(file.read_bytes(), type=Marker)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise OperatorError(
             f"{file} cannot be read ({error}): it is no data folder of Tally, or a newer Tally's; "
             "use that one, or choose another folder with --data"
@@ -106,4 +106,4 @@ def check(found: Marker, what: str) -> None:
 
 def _release(text: str) -> tuple[int, ...]:
     """Year and month: engines of one release read each other's data."""
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", text)[:2])

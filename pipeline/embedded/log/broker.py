@@ -18,9 +18,9 @@ from pipeline.embedded.log.flusher import Flusher
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.meta import Meta, TopicRow, topic_folder
 from pipeline.embedded.log.partition import Partition
-from pipeline.embedded.log.recovery import sync_folder
 from pipeline.embedded.log.topic_config import TopicConfig
 from pipeline.errors import BadInputError
+from pipeline.folders import sync_folder
 from pipeline.metrics.definitions import log as metric
 from pipeline.metrics.meter import UNMEASURED, Meter
 

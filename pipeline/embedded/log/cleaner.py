@@ -113,6 +113,7 @@ class Cleaner:
         with _or_die(swap):
             put_in_place(swap, [segment.path for segment in old])
         cleaned.path = segment_path(partition.folder, cleaned.base_offset)
+        cleaned.shelve()
         # A client may have deleted records meanwhile. Those of them that are in the new file are
         # before the partition's start, as they would be in a segment that was deleted in part.
         held = [segment for segment in old if segment in partition.segments]

@@ -188,6 +188,7 @@ class Flusher:
                     part.unlink(missing_ok=True)
                 else:
                     part.rename(one.segment.sidecar_path)
+                    one.segment.shelve()
             except OSError as error:
                 self._try_again(one, error)
 

@@ -10,12 +10,15 @@ from pipeline.embedded.log.batch import HEADER_SIZE, is_intact, read_header
 from pipeline.embedded.log.producers import ProducerTable
 from pipeline.embedded.log.segment import Segment, segment_path
 from pipeline.embedded.log.sidecar import sidecar_of
+from pipeline.folders import sync_folder
 
 logger = logging.getLogger(__name__)
 
 # What a compaction or a sidecar that was not finished leaves behind.
 LEFTOVERS = ("*.clean", "*.part", "*-*.meta")
 READ_BYTES = 4 * 1024 * 1024
+OFFSETS_MAX = 2**62
+"""No log comes to an offset like that: whoever has one was damaged."""
 
 
 def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
@@ -33,17 +36,20 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
         leftover.unlink()
     segments: list[Segment] = []
     paths = [path for path in files if path.suffix == ".log"]
-    for path in paths:
+    bases = [int(path.stem) for path in paths]
+    for path, base, until in zip(paths, bases, [*bases[1:], OFFSETS_MAX], strict=False):
         size = path.stat().st_size
-        segment = Segment(path, int(path.stem), now_ms)
+        segment = Segment(path, base, now_ms)
         known = sidecar.load(segment.sidecar_path, size)
         if known is not None:
             segment.adopt(known)
             producers.restore(known.producers)
+            if path != paths[-1]:
+                segment.shelve()
         else:
             # What is there does not fit, and must not pass for one that does.
             segment.sidecar_path.unlink(missing_ok=True)
-            rebuild(segment, size, producers, now_ms)
+            rebuild(segment, size, producers, now_ms, until=until)
             if path != paths[-1]:
                 _vouch(segment, producers)
             # Thousands of partitions are opened at start, and few of them are used at once.
@@ -96,17 +102,14 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk; blocks. May raise OSError."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def rebuild(
+    segment: Segment, size: int, producers: ProducerTable, now_ms: int, *, until: int
+) -> None:
+    """Read a segment whole, check every batch, and cut the file after the last intact one.
 
-
-def rebuild(segment: Segment, size: int, producers: ProducerTable, now_ms: int) -> None:
-    """Read a segment whole, check every batch, and cut the file after the last intact one."""
+    Checksums do not cover offsets: one that is not below `until` is damage, too. Readers would go
+    on behind it, and never come to the next segment.
+    """
     buffer, buffer_at, position = memoryview(b""), 0, 0
     while position < size:
         at = position - buffer_at
@@ -125,7 +128,7 @@ def rebuild(segment: Segment, size: int, producers: ProducerTable, now_ms: int) 
             )
         if not is_intact(buffer[at : at + header.size], header):
             break
-        if header.base_offset < segment.next_offset:
+        if not segment.next_offset <= header.base_offset < header.next_offset <= until:
             break
         segment.note(header)
         producers.store(header, header.base_offset, header.max_timestamp_ms, now_ms)
@@ -145,6 +148,7 @@ def _vouch(segment: Segment, producers: ProducerTable) -> None:
     try:
         os.fsync(segment.fd)
         sidecar.save(segment.sidecar_path, sidecar_of(segment, producers.snapshot()))
+        segment.shelve()
     except OSError as error:
         logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
 

@@ -2,14 +2,20 @@
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
+from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from pipeline.embedded.log.faults import POINT, die
 from pipeline.embedded.log.index import SparseIndex
 from pipeline.embedded.log.sidecar import Sidecar
 
 SCAN_BYTES = 32 * 1024
+
+INDEXES_MAX = 128
+"""Of closed segments, in the whole process. Others are read again when they are needed."""
+
 NO_TIMESTAMP = -1
 
 
@@ -30,10 +36,20 @@ class Segment:
         self.size = 0
         self.next_offset = base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
-        self.index = SparseIndex()
+        self._index: SparseIndex | None = SparseIndex()
         self.cleaned = False
         self.horizons_ms: dict[int, int] = {}
         self._fd = -1
+
+    @property
+    def index(self) -> SparseIndex:
+        """A growing segment has its own; that of a shelved one may have to be read for."""
+        index = self._index  # Once: the thread that syncs may shelve it meanwhile.
+        return shelved_index(self) if index is None else index
+
+    def shelve(self) -> None:
+        """Leave the index to the sidecar, which is in its place: nothing is appended any more."""
+        self._index = None
 
     @property
     def fd(self) -> int:
@@ -59,14 +75,14 @@ class Segment:
     def sidecar_path(self) -> Path:
         return self.path.with_suffix(".meta")
 
-    def adopt(self, sidecar: Sidecar) -> None:
+    def adopt(self, known: Sidecar) -> None:
         """Take over what an earlier process knew of this closed segment."""
-        self.size = sidecar.size
-        self.next_offset = sidecar.next_offset
-        self.max_timestamp_ms = sidecar.max_timestamp_ms
-        self.index = SparseIndex.from_columns(sidecar.index)
-        self.cleaned = sidecar.cleaned
-        self.horizons_ms = sidecar.horizons_ms
+        self.size = known.size
+        self.next_offset = known.next_offset
+        self.max_timestamp_ms = known.max_timestamp_ms
+        self._index = SparseIndex.from_columns(known.index)
+        self.cleaned = known.cleaned
+        self.horizons_ms = known.horizons_ms
 
     def append(self, batch: memoryview, header: BatchHeader) -> None:
         """Write a stamped batch through to the operating system, so that it survives our death.
@@ -146,3 +162,19 @@ class Segment:
 
     def batch_at(self, position: int, header: BatchHeader) -> memoryview:
         return memoryview(os.pread(self.fd, header.length + LENGTH_OVERHEAD, position))
+
+
+@lru_cache(maxsize=INDEXES_MAX)
+def shelved_index(segment: Segment) -> SparseIndex:
+    """The index of a closed segment, from its sidecar; without one the segment is read for it.
+
+    Blocks on the disk. May raise OSError.
+    """
+    columns = sidecar.load_index(segment.sidecar_path, segment.size)
+    if columns is not None:
+        return SparseIndex.from_columns(columns)
+    index, newest_ms = SparseIndex(), NO_TIMESTAMP
+    for position, header in segment.scan(0):
+        index.note(header.base_offset, position, newest_ms)
+        newest_ms = max(newest_ms, header.max_timestamp_ms)
+    return index

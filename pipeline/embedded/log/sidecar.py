@@ -1,12 +1,15 @@
 """What is known of a closed segment, in a small file beside it: a start need not read it all.
 
-It is written only after the segment itself is on the disk: a sidecar vouches for its segment.
+It is written only after the segment itself is on the disk: a sidecar vouches for its segment. So
+it is a checksum and what that is of: one that is spoilt anywhere vouches for nothing.
 """
 
+import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from crc32c import crc32c
 
 from pipeline.embedded.log.producers import Snapshot
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from pipeline.embedded.log.segment import Segment
 
 
-VERSION = 1
+VERSION = 2
+"""Without a checksum it was 1: such ones are passed over, and written anew."""
+
+_CHECKSUM = struct.Struct(">I")
 
 
 class Sidecar(msgspec.Struct):
@@ -45,7 +51,17 @@ def sidecar_of(segment: "Segment", producers: Snapshot) -> Sidecar:
     )
 
 
+class _IndexAlone(msgspec.Struct):
+    """What a lookup needs of a sidecar: to skip its producers costs less than to make them."""
+
+    size: int
+    index: tuple[bytes, bytes, bytes]
+    version: int = VERSION
+
+
+_Read = TypeVar("_Read", Sidecar, _IndexAlone)
 _decoder = msgspec.msgpack.Decoder(Sidecar)
+_index_decoder = msgspec.msgpack.Decoder(_IndexAlone)
 
 
 def load(path: Path, segment_size: int) -> Sidecar | None:
@@ -53,17 +69,39 @@ def load(path: Path, segment_size: int) -> Sidecar | None:
 
     One of another version says nothing: its segment is read instead.
     """
+    return _fitting(path, segment_size, _decoder)
+
+
+def load_index(path: Path, segment_size: int) -> tuple[bytes, bytes, bytes] | None:
+    """The columns of its index alone; None as in `load`."""
+    found = _fitting(path, segment_size, _index_decoder)
+    return None if found is None else found.index
+
+
+def _fitting(
+    path: Path, segment_size: int, decoder: msgspec.msgpack.Decoder[_Read]
+) -> _Read | None:
     try:
-        sidecar = _decoder.decode(path.read_bytes())
+        checksum, written = _parted(path.read_bytes())
+        if crc32c(written) != checksum:
+            return None
+        found = decoder.decode(written)
     except (OSError, msgspec.MsgspecError):
         return None
-    return sidecar if (sidecar.size, sidecar.version) == (segment_size, VERSION) else None
+    return found if (found.size, found.version) == (segment_size, VERSION) else None
+
+
+def _parted(data: bytes) -> tuple[int, bytes]:
+    """The checksum, -1 where there is none, and what it is of."""
+    size = _CHECKSUM.size
+    return _CHECKSUM.unpack_from(data)[0] if len(data) > size else -1, data[size:]
 
 
 def save(path: Path, sidecar: Sidecar) -> None:
     """Replace the file in one step. May raise OSError.
 
-    It is not synced: one that a power cut spoils does not decode, and costs a read of its segment.
+    It is not synced: the checksum of one that a power cut spoils is wrong, which costs a read of
+    its segment.
     """
     write_part(path, sidecar).rename(path)
 
@@ -71,5 +109,6 @@ def save(path: Path, sidecar: Sidecar) -> None:
 def write_part(path: Path, sidecar: Sidecar) -> Path:
     """The first half of `save`: a file that is to be renamed to `path`. May raise OSError."""
     part = path.with_suffix(".meta.part")
-    part.write_bytes(msgspec.msgpack.encode(sidecar))
+    written = msgspec.msgpack.encode(sidecar)
+    part.write_bytes(_CHECKSUM.pack(crc32c(written)) + written)
     return part

@@ -98,7 +98,7 @@ def test_partitions_are_added_but_never_taken_away(clients: Clients) -> None:
     clients.produce(topic, [b"before"], partition=1)
     clients.admin.create_partitions([NewPartitions(topic, 4)])[topic].result(TIMEOUT_S)
     wait_until(
-        lambda: len(clients.admin.list_topics(topic, timeout=5).topics[topic].partitions) == 4,
+        lambda: len(clients.admin.list_topics(topic, timeout=30).topics[topic].partitions) == 4,
         "four partitions",
     )
     clients.produce(topic, [b"after"], partition=3)

@@ -110,7 +110,7 @@ def test_records_older_than_the_retention_go_and_younger_ones_stay(clients: Clie
         producer.produce(topic, b"old %d" % n, partition=0, timestamp=hour_ago_ms)
     assert producer.flush(TIMEOUT_S) == 0
     wait_until(
-        lambda: low_and_high(clients, topic) == (50, 50), "old records go", timeout_s=30, poll_s=0.2
+        lambda: low_and_high(clients, topic) == (50, 50), "old records go", timeout_s=60, poll_s=0.2
     )
     clients.produce(topic, [b"young %d" % n for n in range(50)])
     time.sleep(1)

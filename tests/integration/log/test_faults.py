@@ -42,7 +42,7 @@ def die_at(log: EmbeddedLog, fault: str) -> None:
     """Restart the broker and block until it has died at this point."""
     log.kill()
     log.start(fault=fault)
-    wait_until(lambda: not log.running, f"death at {fault}", timeout_s=40)
+    wait_until(lambda: not log.running, f"death at {fault}", timeout_s=90)
     assert log.exit_code == FAULT_EXIT_CODE
 
 

@@ -5,8 +5,12 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.log.clients import Clients, unique
 from tests.kit.processes import Process, wait_until
+
+PATIENCE_S = 120
 
 KEYS = ("a", "b", "c", "d")
 
@@ -53,6 +57,7 @@ def changelog_counts(clients: Clients, changelog: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.timeout(500)
 def test_a_killed_faust_worker_recovers_its_table_and_goes_on(
     clients: Clients, tmp_path: Path
 ) -> None:
@@ -61,7 +66,7 @@ def test_a_killed_faust_worker_recovers_its_table_and_goes_on(
     send(clients, topic, 25)
     before, after = (dict.fromkeys(KEYS, total) for total in (25, 40))
     with worker(clients, app, topic, tmp_path / "first") as first:
-        first.wait_for_line(line("counted", before), timeout_s=40)
+        first.wait_for_line(line("counted", before), timeout_s=PATIENCE_S)
         wait_until(lambda: changelog_counts(clients, changelog) == before, "the changelog has all")
         for partition in (0, 1):
             wait_until(
@@ -70,10 +75,10 @@ def test_a_killed_faust_worker_recovers_its_table_and_goes_on(
             )
         first.kill()
     with worker(clients, app, topic, tmp_path / "second") as second:
-        second.wait_for_line(line("recovered", before), timeout_s=40)
+        second.wait_for_line(line("recovered", before), timeout_s=PATIENCE_S)
         # Between its recovery and this line Faust itself may drop a record that arrives.
-        second.wait_for_line("Worker ready", timeout_s=40)
+        second.wait_for_line("Worker ready", timeout_s=PATIENCE_S)
         send(clients, topic, 15)
-        second.wait_for_line(line("counted", after), timeout_s=40)
+        second.wait_for_line(line("counted", after), timeout_s=PATIENCE_S)
         second.stop()
     assert changelog_counts(clients, changelog) == after

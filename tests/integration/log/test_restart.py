@@ -124,7 +124,7 @@ def read_on(broker: Broker, clients: Clients, end: Callable[[], None]) -> None:
     second = {b"after %d" % n for n in range(20)}
     for partition in range(2):
         clients.produce(topic, sorted(second)[partition::2], partition=partition)
-    poll_until(members, read_all(first | second), "records after it", timeout_s=40)
+    poll_until(members, read_all(first | second), "records after it")
     assert values() == first | second
 
     def all_is_committed() -> bool:

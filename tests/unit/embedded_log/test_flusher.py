@@ -275,6 +275,9 @@ async def test_a_closed_segment_that_cannot_be_synced_ends_the_log_before_an_ans
         await flusher.durable()
 
     waiting = [asyncio.create_task(produce()) for _ in range(2)]
+    async with asyncio.timeout(10):
+        while not exits:  # noqa: ASYNC110 - another thread appends
+            await asyncio.sleep(0.01)
     done, _ = await asyncio.wait(waiting, timeout=0.3)
     assert (len(partition.segments), exits, done) == (2, [1], set())
     ended.set()

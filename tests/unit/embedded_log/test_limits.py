@@ -1,7 +1,11 @@
 """Each bound of the embedded log is reached, and what happens there is as docs/limits.md says."""
 
 import asyncio
+import gc
+import random
 import struct
+import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,18 +18,22 @@ from pipeline import bounded_headers
 from pipeline.embedded.log import compaction, groups, server
 from pipeline.embedded.log.batch import RECORDS_MAX, RejectedBatchError, admit
 from pipeline.embedded.log.broker import Broker
-from pipeline.embedded.log.compaction import Source, newest_offsets
+from pipeline.embedded.log.cleaner import Cleaner
+from pipeline.embedded.log.compaction import KEY_BYTES_MAX, Source, map_key, newest_offsets
 from pipeline.embedded.log.fsync import Fsync
 from pipeline.embedded.log.handlers import commits, fetch
 from pipeline.embedded.log.handlers.context import Context
+from pipeline.embedded.log.index import ENTRIES_MAX, INTERVAL_BYTES, SparseIndex
 from pipeline.embedded.log.protocol.wire import BODY_BYTES_MAX, Request, read_body
 from pipeline.embedded.log.records import has_null_key, records_of
+from pipeline.embedded.log.segment import INDEXES_MAX, Segment, shelved_index
 from pipeline.embedded.log.server import Connection, Peers
 from pipeline.errors import BadInputError
 from tests.kit.fetch_results import batch_of
 from tests.unit.embedded_log.batches import NONE, make_batch, make_dense, make_values
 from tests.unit.embedded_log.test_cleaner import HandClock
 from tests.unit.embedded_log.test_groups import Table
+from tests.unit.embedded_log.test_partition import open_partition, read_all
 
 
 @pytest.fixture
@@ -100,6 +108,18 @@ async def test_a_peer_that_asks_faster_than_it_is_answered_is_not_read_on(broker
     connection.connection_lost(None)
 
 
+async def test_a_peer_of_a_few_large_requests_is_not_read_on_either(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HELD_BYTES_MAX", 1_000)
+    connection, wire = await connected(broker, Peers(2))
+    received(connection, struct.pack(">i", 600) + bytes(600))
+    assert wire.asked == []
+    received(connection, struct.pack(">i", 600) + bytes(600))
+    assert wire.asked == ["pause"]
+    connection.connection_lost(None)
+
+
 async def test_who_needs_more_than_its_share_when_all_is_used_up_is_let_go(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +191,13 @@ def test_a_batch_has_no_more_records_than_its_bytes_can_hold() -> None:
     assert caught.value.code is ErrorCode.invalid_record
 
 
+def test_a_key_takes_only_so_many_bytes_of_a_pass_of_compaction() -> None:
+    short, long = b"k" * KEY_BYTES_MAX, [b"k" * KEY_BYTES_MAX + tail for tail in (b"a", b"b" * 999)]
+    assert map_key(short) == short
+    assert len({*map(map_key, long)}) == 2
+    assert {len(map_key(key)) for key in long} == {32}
+
+
 async def test_a_pass_of_compaction_remembers_only_so_many_keys_and_covers_what_it_has_seen(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,3 +214,114 @@ async def test_a_pass_of_compaction_remembers_only_so_many_keys_and_covers_what_
     ]
     newest, covered = newest_offsets(sources)
     assert (len(newest), len(covered)) == (12, 2)
+
+
+def test_an_index_of_a_segment_has_only_so_many_entries_and_still_finds_everything() -> None:
+    """The truth is the list of all batches."""
+    rng = random.Random(3)
+    index, batches, position, offset, newest_ms = SparseIndex(), [(0, 0, -1)], 0, 0, -1
+    for _ in range(5 * ENTRIES_MAX):
+        index.note(*batches[-1])
+        assert len(index.positions) <= ENTRIES_MAX
+        position += rng.randrange(INTERVAL_BYTES // 2, 2 * INTERVAL_BYTES)
+        offset += rng.randrange(1, 5)
+        newest_ms = max(newest_ms, offset + rng.randrange(20))
+        batches.append((offset, position, newest_ms))
+    loaded = SparseIndex.from_columns(index.columns())
+    offsets, positions, before_ms = (list(column) for column in zip(*batches[:-1], strict=True))
+    base_at = dict(zip(positions, offsets, strict=True))
+    # Twice the interval that leaves so many, and one batch.
+    farthest = 2 * 2 * position // ENTRIES_MAX + 2 * INTERVAL_BYTES
+    for found in (index, loaded):
+        for _ in range(2_000):
+            wanted = rng.randrange(offset)
+            truth = positions[bisect_right(offsets, wanted) - 1]
+            assert truth - farthest <= found.position_of_offset(wanted) <= truth
+            at = bisect_left(before_ms, wanted) - 1
+            truth = positions[at] if at >= 0 else 0
+            assert truth - farthest <= found.position_of_timestamp(wanted) <= truth
+            start, base = found.last_start_until(truth)
+            assert base_at[start] == base
+    for _ in range(ENTRIES_MAX):
+        position += 2 * INTERVAL_BYTES
+        loaded.note(offset, position, newest_ms)
+        assert len(loaded.positions) <= ENTRIES_MAX
+
+
+def test_an_index_that_was_stored_with_more_entries_is_held_with_fewer() -> None:
+    many = range(3 * ENTRIES_MAX)
+    stored = struct.pack(f"={len(many)}q", *many)
+    loaded = SparseIndex.from_columns((stored, stored, stored))
+    assert len(loaded.offsets) <= ENTRIES_MAX
+    assert 0 <= 100_000 % len(many) - loaded.position_of_offset(100_000 % len(many)) < 4
+
+
+def indexes_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(one, SparseIndex) for one in gc.get_objects())
+
+
+async def roll_often(broker: Broker) -> list[Segment]:
+    """More closed segments than indexes may be held; their sidecars are in place."""
+    partition = broker.create_topic("t", 1, {"segment.bytes": "14"}).partitions[0]
+    for _ in range(INDEXES_MAX + 40):
+        partition.append(make_values(2), 5)
+    await asyncio.to_thread(broker.flusher._thread.submit(time.monotonic).result)
+    await broker.flusher.vouch()
+    return partition.segments
+
+
+async def test_only_so_many_indexes_of_closed_segments_are_held_however_many_are_read(
+    broker: Broker,
+) -> None:
+    shelved_index.cache_clear()
+    before = indexes_in_memory()
+    segments = await roll_often(broker)
+    assert len(segments) > INDEXES_MAX + 30
+    assert indexes_in_memory() - before < 5
+    partition = broker.topics["t"].partitions[0]
+    for _ in range(2):
+        assert read_all(partition) == list(range(partition.end_offset))
+        assert indexes_in_memory() - before <= INDEXES_MAX + 1
+
+
+async def test_neither_a_start_nor_a_compaction_holds_more(tmp_path: Path) -> None:
+    shelved_index.cache_clear()
+    before = indexes_in_memory()
+    written = open_partition(tmp_path, segment_bytes="14", cleanup_policy="compact")
+    for number in range(INDEXES_MAX + 40):
+        written.append(make_batch([(b"%d" % number, b"v")]), 5)
+    written.close()
+    del written
+    partition = open_partition(tmp_path, segment_bytes="14", cleanup_policy="compact")
+    assert indexes_in_memory() - before < 5
+    cleaner = Cleaner(HandClock())
+    await cleaner.clean(partition)
+    cleaner.stop()
+    assert all(segment.cleaned for segment in partition.segments[:-1])
+    assert indexes_in_memory() - before < 5
+    assert read_all(partition) == list(range(partition.end_offset))
+    assert indexes_in_memory() - before <= INDEXES_MAX + 1
+    partition.close()
+
+
+@pytest.mark.parametrize("spoilt", [None, b"torn"])
+def test_a_closed_segment_whose_sidecar_is_spoilt_is_read_for_its_index(
+    tmp_path: Path, spoilt: bytes | None
+) -> None:
+    written = open_partition(tmp_path)
+    for _ in range(200):
+        written.append(make_batch([(None, b"x" * 2000)]), 5)
+    expected = written.active.index.columns()
+    written.roll(5)
+    written.append(make_values(1), 5)
+    written.close()
+    partition = open_partition(tmp_path)
+    closed = partition.segments[0]
+    if spoilt is None:
+        closed.sidecar_path.unlink()
+    else:
+        closed.sidecar_path.write_bytes(spoilt)
+    assert closed.index.columns() == expected
+    assert read_all(partition, max_bytes=50_000) == list(range(201))
+    partition.close()
