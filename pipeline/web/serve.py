@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pipeline.access.sites import is_loopback
 from pipeline.errors import OperatorError
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 CONNECTIONS_MAX = 10_000
-"""Beyond so many at once, further requests are answered 503."""
+"""Beyond so many at once, further requests are answered 503, and their connections closed."""
+
+UNSERVED_MAX = 1_000
+"""Connections beyond those, which may ask and be told so. One more is closed at once."""
 
 IDLE_S = 75
 STOP_S = 10
@@ -51,14 +55,15 @@ def serve(settings: Settings, clock: Clock) -> None:
     config = uvicorn.Config(
         build_app(services),
         loop="none",
-        http="httptools",
+        http=_Connection,
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
+        # uvicorn refuses who makes up this number.
+        limit_concurrency=CONNECTIONS_MAX + 1,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
     )
@@ -69,6 +74,17 @@ def serve(settings: Settings, clock: Clock) -> None:
     server = _Server(config, services)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve([listener]))
+
+
+class _Connection(HttpToolsProtocol):
+    """uvicorn refuses requests, not connections: who never asks would be held as well."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        if len(self.connections) < CONNECTIONS_MAX + UNSERVED_MAX:
+            super().connection_made(transport)
+        else:
+            self.transport = transport
+            transport.abort()
 
 
 class _Server(uvicorn.Server):

@@ -2,12 +2,15 @@
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
 import shutil
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import uvloop
 from aiohttp import web
@@ -16,6 +19,7 @@ from pipeline.access.access import Access
 from pipeline.access.own import own_known
 from pipeline.access.sites import is_loopback
 from pipeline.clock import SystemClock
+from pipeline.embedded.clickhouse.connections import CONNECTIONS_MAX, Connections
 from pipeline.embedded.clickhouse.control import remove_control, write_control
 from pipeline.embedded.clickhouse.errors import DISK_IS_FULL
 from pipeline.embedded.files import raise_file_limit
@@ -25,7 +29,13 @@ from schemas.settings import load_settings
 
 STOP_WITHIN_S = 5.0
 SWITCH_S = 0.0005
-HEADER_BYTES_MAX = 1 << 20
+BACKLOG = 1_024
+
+LINE_BYTES_MAX = 1 << 20
+"""Of a request's first line: a query may stand in it, three bytes for each of its own."""
+
+HEADER_BYTES_MAX = 32 << 10
+"""Of one header, of which there are 128 at most: a JWT as a password is a third of it."""
 
 
 def main() -> int:
@@ -41,7 +51,7 @@ def main() -> int:
     # A thread that takes an insert apart gives way to the loop sooner than by default.
     sys.setswitchinterval(SWITCH_S)
     # Each query that runs or waits has a connection and a pipe, beside the files of the engine.
-    raise_file_limit()
+    connections_max = min(CONNECTIONS_MAX, raise_file_limit() // 2)
     try:
         settings = load_settings(**{name: path for name, path in given.items() if path})
         access = Access.of(settings, SystemClock(), own_known(os.environ))
@@ -62,7 +72,7 @@ def main() -> int:
             ),
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            runner.run(serve(options.data, options.host, options.port, access))
+            runner.run(serve(options.data, options.host, options.port, access, connections_max))
     except OperatorError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this line is the command's contract
         return 1
@@ -74,7 +84,9 @@ def main() -> int:
     return 0
 
 
-async def serve(data: Path, host: str, port: int, access: Access | None) -> None:
+async def serve(
+    data: Path, host: str, port: int, access: Access | None, connections_max: int
+) -> None:
     """Serve until told to stop. Raises OperatorError when the port or the folder cannot be had, and
     when the engine has to be started again; OSError when the disk is full."""
     # The import loads the engine, half a gigabyte of it, so it waits until the folder is ours.
@@ -116,19 +128,22 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,
-            max_line_size=HEADER_BYTES_MAX,
+            max_line_size=LINE_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
             shutdown_timeout=STOP_WITHIN_S,
         )
         await runner.setup()
         try:
-            address = await _listen(runner, host, port)
-            # What is loaded by now stays: the collector need not look at it while somebody waits.
-            gc.collect()
-            gc.freeze()
-            freezing.control = write_control(data, *runner.addresses[0][:2])
-            print(f"clickhouse ready on {address}", flush=True)  # noqa: T201 - the command's contract
-            await stop.wait()
+            connections = Connections(
+                cast("web.Server", runner.server), connections_max, engine.version
+            )
+            async with _listening(connections, host, port) as (name, bound):
+                # What is loaded stays: the collector need not look at it while somebody waits.
+                gc.collect()
+                gc.freeze()
+                freezing.control = write_control(data, name, bound)
+                print(f"clickhouse ready on {name}:{bound}", flush=True)  # noqa: T201 - the command's contract
+                await stop.wait()
         finally:
             await runner.cleanup()
     finally:
@@ -138,15 +153,23 @@ async def serve(data: Path, host: str, port: int, access: Access | None) -> None
         raise OperatorError(spoilt[0])
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+@contextlib.asynccontextmanager
+async def _listening(
+    connections: Connections, host: str, port: int
+) -> AsyncIterator[tuple[str, int]]:
+    """Where it is listened, until the way out. Raises OperatorError if the port cannot be had."""
+    loop = asyncio.get_running_loop()
     try:
-        await web.TCPSite(runner, host, port).start()
+        listener = await loop.create_server(connections, host, port, backlog=BACKLOG)
     except OSError as error:
         raise OperatorError(
             f"cannot listen on {host}:{port}: {error.strerror}; give another --port"
         ) from None
-    name, number = runner.addresses[0][:2]
-    return f"{name}:{number}"
+    try:
+        name, number = listener.sockets[0].getsockname()[:2]
+        yield name, number
+    finally:
+        listener.close()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.embedded.clickhouse.disk_watch import _MAY_BE_EMPTY
 from tests.integration.clickhouse.process import ClickHouse
-from tests.kit.disks import Disk
+from tests.kit.disks import Disk, small_disk
 from tests.kit.door import Door
 from tests.kit.processes import ProcessFailedError, wait_until
 
@@ -26,13 +26,8 @@ FILLED = 6
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    made = Disk(tmp_path / "clickhouse", megabytes=256)
-    if (why := made.mount()) is not None:
-        pytest.skip(why)
-    try:
+    with small_disk(tmp_path / "clickhouse", megabytes=256) as made:
         yield made
-    finally:
-        made.unmount()
 
 
 def test_an_insert_on_a_full_disk_is_refused_with_a_code_and_works_once_there_is_room(

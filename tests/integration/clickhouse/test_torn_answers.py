@@ -7,14 +7,18 @@ from contextlib import contextmanager
 from itertools import count
 
 import pytest
-from clickhouse_connect.driver import Client
+from clickhouse_connect.driver import Client, httputil
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from pipeline.clickhouse import connect
+from pipeline.errors import TryAgainError
 from tests.integration.clickhouse.process import ClickHouse
 
 EVERYTHING = 1 << 20
+TWO_HEADS = 1_500
+"""The first two answers of a handshake have fewer bytes than that, but for the second's body."""
+
 TIMEOUT_S = 10
 
 
@@ -106,3 +110,24 @@ def test_a_question_is_never_answered_by_less_than_the_answer(
             assert found == answer
         finally:
             client.close()
+
+
+def test_a_handshake_knows_all_settings_or_is_none(
+    door: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was cut off within its second answer's head took ClickHouse for one without any."""
+    refused = 0
+    with relay(door) as between:
+        for size in range(1, TWO_HEADS, 7):
+            between.bytes_max = size
+            # As in a process that connects for the first time: nothing is demanded of it yet.
+            monkeypatch.setattr(httputil, "_default_pool_manager", httputil.get_pool_manager())
+            try:
+                client = connect(f"http://{door.host}:{between.port}")
+            except TryAgainError:
+                refused += 1
+            else:
+                settings = client.server_settings
+                client.close()
+                assert "max_threads" in settings, f"by {size} bytes"
+        assert refused == len(range(1, TWO_HEADS, 7))

@@ -10,6 +10,7 @@ from aiohttp import BodyPartReader
 
 from pipeline.embedded.clickhouse import patience
 from pipeline.embedded.clickhouse import sessions as sessions_module
+from pipeline.embedded.clickhouse import spool as spool_module
 from pipeline.embedded.clickhouse.blocks import READ_BLOCK_BYTES_MAX, unblocked
 from pipeline.embedded.clickhouse.engine import Engine
 from pipeline.embedded.clickhouse.errors import ClickHouseError
@@ -80,6 +81,16 @@ def test_a_body_has_a_size(tmp_path: Path) -> None:
         spool.write(bytes(1000))
         with pytest.raises(ClickHouseError, match="larger than 1000 bytes"):
             spool.write(b"x")
+
+
+def test_of_a_body_only_so_much_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "MEMORY_BYTES_MAX", 1000)
+    with Spool(tmp_path, 10_000) as spool:
+        for rolled in (False, True):
+            spool.write(bytes(600))
+            assert vars(spool._file)["_rolled"] is rolled
 
 
 def test_a_compressed_block_has_a_size() -> None:
