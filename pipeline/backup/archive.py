@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 from pipeline.backup import manifest
 from pipeline.backup.manifest import Item, Manifest
 from pipeline.errors import BadInputError, OperatorError, TryAgainError
+from pipeline.folders import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 PART = ".part"
+
+_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, OverflowError)
+"""What tarfile raises for one: numbers in its headers are not all checked before they are used."""
 
 
 class _Hashed(io.RawIOBase):
@@ -111,7 +115,7 @@ def writing(target: Path, on_bytes: Callable[[int], None]) -> Iterator[ArchiveWr
             file.flush()
             os.fsync(file.fileno())
             _publish(draft, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise OperatorError(_refusal(target, error)) from error
 
@@ -207,12 +211,19 @@ def _refusal(target: Path, error: OSError) -> str:
     return f"cannot write {target}: {error.strerror or error}{about}"
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _member_within(file_bytes: int) -> type[tarfile.TarInfo]:
+    """What stands for members of a file of this size. tarfile believes what their headers say: it
+    asks for memory for a large one, and after one below 0 some versions of Python read the same
+    members for ever."""
+
+    class Member(tarfile.TarInfo):
+        def _block(self, count: int) -> int:
+            if not 0 <= count <= file_bytes:
+                raise tarfile.ReadError(f"{self.name!r} has a size of {count}")
+            blocks: int = super()._block(count)  # type: ignore[misc]  # typeshed leaves it out
+            return blocks
+
+    return Member
 
 
 class ArchiveReader:
@@ -227,7 +238,7 @@ class ArchiveReader:
             self._members = {member.name: member for member in tar.getmembers()}
             encoded = self._small(manifest.NAME)
             self.manifest = manifest.decode(encoded, self._small(manifest.SEAL), what)
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except _DAMAGED as error:
             raise _damaged(what, str(error)) from error
 
     def _small(self, name: str) -> bytes:
@@ -240,8 +251,10 @@ class ArchiveReader:
         return content.read()
 
     def _content(self, name: str) -> IO[bytes] | None:
+        """None also for a file with holes, as no backup has one: it may be of any size."""
         member = self._members.get(name)
-        return None if member is None or not member.isreg() else self._tar.extractfile(member)
+        is_plain = member is not None and member.isreg() and not member.issparse()
+        return self._tar.extractfile(member) if member is not None and is_plain else None
 
     def extract(self, item: Item, target: Path, on_bytes: Callable[[int], None]) -> None:
         """Write a file, which is not there yet, and check it; it is not synced.
@@ -277,8 +290,9 @@ def _damaged(what: str, why: str) -> BadInputError:
 def reading(source: Path) -> Iterator[ArchiveReader]:
     """Raises BadInputError for what is no backup, OperatorError for a file that is not there."""
     try:
-        tar = tarfile.open(source, "r:")  # noqa: SIM115 - closed below
-    except tarfile.TarError as error:
+        member = _member_within(source.stat().st_size)
+        tar = tarfile.open(source, "r:", tarinfo=member)  # noqa: SIM115 - closed below
+    except (tarfile.TarError, ValueError, OverflowError) as error:
         raise BadInputError(f"{source} is no backup of Tally: {error}") from error
     except OSError as error:
         raise OperatorError(f"cannot read {source}: {error.strerror}") from error

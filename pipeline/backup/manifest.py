@@ -67,21 +67,29 @@ def decode(encoded: bytes, seal: bytes, what: str) -> Manifest:
                 f"Tally {__version__} reads format {FORMAT}: restore it with version {head.tally}"
             )
         manifest = msgspec.json.decode(encoded, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{what} has a list of files that cannot be read: {error}") from error
+    links = frozenset(PurePosixPath(item.path).parts for item in manifest.items if item.link)
     for item in manifest.items:
-        _check_path(item, what)
+        if not _is_inside(item, links):
+            raise BadInputError(f"{what} is no backup of Tally: it has the path {item.path!r}")
     return manifest
 
 
-def _check_path(item: Item, what: str) -> None:
-    """Nothing is ever written outside of the folder that is restored to."""
+def _is_inside(item: Item, links: frozenset[tuple[str, ...]]) -> bool:
+    """Whether neither it nor what it links to can be outside of the folder that is restored to.
+
+    Neither leads through one of the links: several that stay inside, each by its own text, may
+    together lead outside.
+    """
     path = PurePosixPath(item.path)
-    inside = not path.is_absolute() and path.parts and ".." not in path.parts
-    if inside and item.link:
-        depth = len(path.parts) - 1
-        for part in PurePosixPath(item.link).parts:
-            depth += -1 if part == ".." else 1
-            inside = inside and depth >= 0 and part != "/"
-    if not inside:
-        raise BadInputError(f"{what} is no backup of Tally: it has the path {item.path!r}")
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in item.path + item.link:
+        return False
+    passed = [path.parts[:size] for size in range(1, len(path.parts))]
+    at = list(path.parts[:-1])
+    for part in PurePosixPath(item.link).parts:
+        passed.append(tuple(at))
+        if part == "/" or (part == ".." and not at):
+            return False
+        at = at[:-1] if part == ".." else [*at, part]
+    return not links.intersection(passed)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.backup.archive import reading
 from pipeline.errors import OperatorError
+from pipeline.folders import sync_folder
 from pipeline.local import data_folder
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
                 os.sync()
                 # Onto an empty folder, or none; any other makes this fail.
                 draft.rename(data)
+                sync_folder(data.parent)
         except OSError as error:
             raise OperatorError(_refusal(data, error)) from error
     return made

@@ -1,5 +1,6 @@
 """A whole Tally by `tally up`, with rules that count in every way, for backups to be taken of."""
 
+import json
 import os
 import struct
 import subprocess
@@ -20,7 +21,20 @@ SETTLE_TIMEOUT_S = 300
 HEADER_BYTES = 61
 LENGTH_AT_BYTES = 12
 LAST_DELTA_AT_BYTES = 23
-RULES = f'[families.{SKETCHED}]\nkind = "sketched"\nsketch.error = {SKETCH_ERROR}\n'
+LIKED = "likes"
+STOCK = "stock"
+RULES = f"""
+[families.{SKETCHED}]
+kind = "sketched"
+sketch.error = {SKETCH_ERROR}
+
+[families.{LIKED}]
+once_per = "member"
+
+[families.{STOCK}]
+kind = "strict"
+strict = {{ ids_kept = 5000 }}
+"""
 
 
 @contextmanager
@@ -31,6 +45,11 @@ def running(folder: Path) -> Iterator[RunningTally]:
     rules.write_text(RULES)
     with tally_up(folder, {**SETTINGS, "TALLY_CONFIG": str(rules)}) as tally:
         yield tally
+
+
+def web_of(folder: Path) -> str:
+    """The URL of the web API of a Tally that runs in `folder`."""
+    return f"http://{json.loads((folder / 'data' / 'addresses.json').read_text())['web']}"
 
 
 def command(tally: RunningTally, *arguments: str) -> str:

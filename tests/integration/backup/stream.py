@@ -21,6 +21,10 @@ class Cut:
 class PlacedStream(Stream):
     """Its messages in the order they were sent, which is the log's order in each partition."""
 
+    def nothing_counted(self) -> Truth:
+        """The truth of a log that has none of its messages."""
+        return Truth()
+
     def __init__(self, kafka: str, family: str, seed: int) -> None:
         super().__init__(kafka, family, seed)
         self._sent_messages: list[tuple[Message, list[int]]] = []
@@ -51,7 +55,7 @@ class PlacedStream(Stream):
 
     def until(self, ends: list[int]) -> Cut:
         """The truth of a log whose partitions end at these offsets. All must be delivered."""
-        cut = Cut()
+        cut = Cut(self.nothing_counted())
         for message, (offset,) in self._sent_messages:
             if offset < ends[message.partition]:
                 cut.messages += 1

@@ -5,18 +5,22 @@ The fixtures are never made anew (tests/kit/data_folder_fixture.py made each of 
 
 import json
 import lzma
+import time
 from pathlib import Path
 
 import pytest
 
 from pipeline.backup.restoring import restore
 from pipeline.backup.taking import Tell
-from tests.integration.backup.site import settle
+from tests.integration.backup.site import command, settle
 from tests.integration.worker.offsets import dead_letter_places
 from tests.kit.format_fixtures import FOLDER
 from tests.kit.tally import tally_up
 
 PACKED = sorted(FOLDER.glob("data-folder-*.tar.xz"))
+TABLES = [path.name for path in sorted((Path(__file__).parents[3] / "schemas/sql").glob("*.sql"))]
+TABLES_THEN = {"data-folder-1": 16}
+"""How many files of tables there were when a folder was made."""
 
 
 @pytest.mark.timeout(900)
@@ -28,6 +32,7 @@ def test_an_earlier_tallys_data_folder_goes_on_with_equal_counts(
     backup = tmp_path / "backup.tar"
     backup.write_bytes(lzma.decompress(packed.read_bytes()))
     restore(backup, tmp_path / "data", Tell())
+    began_ms = int(time.time() * 1000)
     with tally_up(tmp_path) as tally:
         more = [{"counter": "views:new", "member": "eve"}, {"counter": "views:adjusted"}]
         tally.run("produce", "-", stdin="".join(json.dumps(one) + "\n" for one in more))
@@ -51,6 +56,15 @@ def test_an_earlier_tallys_data_folder_goes_on_with_equal_counts(
         assert not [note for (note,) in notes if "/" in note], "no path of whose machine made it"
         strict = tally.rows("SELECT counter, toInt64(value) FROM tally.strict_values FINAL")
         assert dict(strict) == expected["strict"]
+        files = tally.rows(
+            "SELECT concat(leftPad(toString(number), 4, '0'), '_', name, '.sql'), "
+            f"toUnixTimestamp64Milli(applied_at) >= {began_ms} "
+            "FROM tally.migrations ORDER BY number"
+        )
+        assert [file for file, _ in files] == TABLES
+        then = TABLES_THEN[packed.name.split(".")[0]]
+        assert [file for file, is_new in files if not is_new] == TABLES[:then]
+        command(tally, "verify", "--log")
 
 
 def test_there_is_a_folder_of_the_present_version() -> None:

@@ -312,6 +312,16 @@ def test_a_restored_folder_may_be_read_by_whom_any_new_one_may(mode: int, tmp_pa
     assert [one.name for one in (tmp_path / "data").iterdir()] == ["log"]
 
 
+def test_a_restore_ends_when_its_name_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, bool]] = []
+    data = tmp_path / "data"
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, data.exists())))
+    restore(a_backup(tmp_path / "b.tar"), data, Tell())
+    assert synced[-1] == (tmp_path.stat().st_ino, True)
+
+
 def test_a_restored_folder_has_the_mode_of_the_empty_one_it_replaces(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o2710)
