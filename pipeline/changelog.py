@@ -51,7 +51,11 @@ if TYPE_CHECKING:
     from pipeline.sketched import SketchOf, SketchSnapshot
 
 FORMAT = 2
-"""Of the records. What was counted in slots of another length would be counted again."""
+"""Of the records. What was counted in slots of another length would be counted again.
+
+It stands for what values do not say of themselves, too: the hash that members and ids are known by,
+and which bits a filter has for one (sketches/bloom.py).
+"""
 
 EPOCH = 2**32
 """A writer's number is its generation plus this, times how often the group began anew."""

@@ -130,12 +130,16 @@ class SketchKeys:
 
 @dataclass(slots=True)
 class OwnedShard:
-    """A shard with what its owner has confirmed of it."""
+    """A shard with what its owner has confirmed of it.
+
+    `epoch` is that of the leader that took the last batch that was counted since the take-over.
+    """
 
     shard: Shard
     committed: int
     writer: int
     flushed: int = -1
+    epoch: int | None = None
     checkpointed_at_ms: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
     # The log times of heartbeats that are not flushed yet.

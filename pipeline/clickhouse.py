@@ -44,6 +44,10 @@ def connect(address: ClickHouseAddress | str, *, answer_timeout_s: int = 30) -> 
         )
     except (ClickHouseError, OSError) as error:
         raise _as_ours(address, error) from error
+    if not client.server_settings:
+        # Only from now on answers are whole; this one was cut off, since every ClickHouse has some.
+        client.close()
+        raise _away(address)
     demand_whole_answers(client)
     return client if address.cluster is None else for_cluster(client, address.cluster)
 
@@ -100,6 +104,10 @@ def _as_ours(address: ClickHouseAddress, error: Exception) -> OperatorError | Tr
                 f"ClickHouse at {address} and this client do not agree on TLS ({why(cause)}): "
                 f"check TALLY_CLICKHOUSE_CA{own} and the URL in TALLY_CLICKHOUSE"
             )
+    return _away(address)
+
+
+def _away(address: ClickHouseAddress) -> TryAgainError:
     return TryAgainError(
         f"ClickHouse at {address} does not answer; is it up? TALLY_CLICKHOUSE sets its URL"
     )

@@ -100,7 +100,7 @@ def read(pending: Pending, *, find: bool = False, is_counted: bool = False) -> D
             reader.take(batch)
             taken.append(batch)
         mark = BatchMark(batch.base_offset, batch.crc, batch.max_timestamp)
-        passed.append(_Passed(mark, batch.next_offset, batches.end))
+        passed.append(_Passed(mark, batch.next_offset, batches.end, batch.leader_epoch))
     unpacked_bytes = reader.size.unpacked_bytes
     records = reader.records(tp.partition)
     if records is None:
@@ -123,16 +123,19 @@ def read(pending: Pending, *, find: bool = False, is_counted: bool = False) -> D
         passed[-1].mark if passed else None,
         passed[-1].end_bytes if passed else 0,
         decoded=decoded,
+        epochs=(passed[0].epoch, passed[-1].epoch) if passed else None,
     )
     return Drained(fetch, unpacked_bytes)
 
 
 class _Passed(NamedTuple):
-    """A batch that was read or left out; the next offset, and the bytes up to its end."""
+    """A batch that was read or left out; the next offset, the bytes up to its end, and the epoch of
+    the leader that took it."""
 
     mark: BatchMark
     next_offset: int
     end_bytes: int
+    epoch: int
 
 
 def _is_newest(result: FetchResult, tp: TP, next_offset: int) -> bool:

@@ -21,7 +21,8 @@ class Fetch:
     range without a record hold none (compacted away, aborted, or markers of transactions). So one
     fetch's `next_offset` is the `start` of the next one, unless something was lost in between.
     `size_bytes` is what came over the wire for it. `decoded` is what the records hold, where that
-    was read ahead. `is_newest` tells that the broker had no more.
+    was read ahead. `is_newest` tells that the broker had no more. `epochs` are those of the leaders
+    that took its first and its last batch; None if it has none.
     """
 
     start: int
@@ -32,6 +33,7 @@ class Fetch:
     size_bytes: int = 0
     is_newest: bool = False
     decoded: Decoded | None = None
+    epochs: tuple[int, int] | None = None
 
 
 def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
@@ -45,6 +47,7 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             offset + 1,
             fetch.records.cut(0, at),
             decoded=decoded and decoded.part(fetch.start, offset + 1),
+            epochs=fetch.epochs,
         ),
         Fetch(
             offset + 1,
@@ -54,5 +57,6 @@ def cut_after(fetch: Fetch, offset: int) -> tuple[Fetch, Fetch]:
             size_bytes=fetch.size_bytes,
             is_newest=fetch.is_newest,
             decoded=decoded and decoded.part(offset + 1, fetch.next_offset),
+            epochs=fetch.epochs and (fetch.epochs[1], fetch.epochs[1]),
         ),
     )

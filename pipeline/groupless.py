@@ -85,6 +85,21 @@ def partition_ends(consumer: Consumer, topic: str, partition: int) -> tuple[int,
     raise AssertionError("the last attempt returns or raises")
 
 
+def first_since(consumer: Consumer, topic: str, since_ms: Mapping[int, int]) -> dict[int, int]:
+    """The first offset whose record is not older than its partition's moment; partitions without
+    such a record are left out. Blocks; raises TryAgainError."""
+    asked = [TopicPartition(topic, number, max(0, at_ms)) for number, at_ms in since_ms.items()]
+    try:
+        found = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+    except KafkaException as error:
+        raise TryAgainError(f"Kafka did not tell where a time is in {topic}: {error}") from error
+    # The offset is below zero where no record is as late.
+    return {one.partition: one.offset for one in found if one.offset >= 0}
+
+
 def log_ends(kafka: KafkaAddress, topic: str = topics.INCREMENTS) -> list[int]:
     """The offset after the last record, by partition. Blocks; raises TryAgainError."""
     return [end for _, end in log_ranges(kafka, topic)]

@@ -14,6 +14,7 @@ The parts of aiokafka used here are private to it, which is why its version is b
 
 from __future__ import annotations
 
+import struct
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from aiokafka.errors import CorruptRecordException
 
 from pipeline.bounded_codecs import bound_decompression
 from pipeline.bounded_headers import has_too_many_headers
-from pipeline.found_records import RECORDS_MAX, claimed_records
+from pipeline.found_records import MAGIC, MAGIC_AT, RECORDS_MAX, claimed_records
 from pipeline.lanes import OWN_HEADERS, UNREADABLE_HEADER
 from pipeline.old_batches import OldBatch
 from pipeline.plain_records import PlainRecord, plain_records
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 HEADERS_GIVEN_MAX = 2**16
 """Of a batch: more are not given to who goes through its records."""
+
+NO_EPOCH = -1
+_EPOCH = struct.Struct(">i")
+_EPOCH_AT = 12
 
 _OFFSET = attrgetter("offset")
 
@@ -81,6 +86,14 @@ class KeptBatch:
     def raw(self) -> bytes:
         """All of its bytes."""
         return self._fetched[self._start : self._end]
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the leader that took it: greater after every change of leaders, and every start of
+        one. NO_EPOCH in old formats."""
+        if self._fetched[self._start + MAGIC_AT] < MAGIC:
+            return NO_EPOCH
+        return int(_EPOCH.unpack_from(self._fetched, self._start + _EPOCH_AT)[0])
 
     def placed(self) -> tuple[list[Any], Int64Column]:
         """Its records and their offsets, which ascend within its own: the transport relies on that.

@@ -80,3 +80,43 @@ class RecoveryReader:
                 f"its log has another record batch at offset {mark.base_offset} than the one that "
                 f"was counted: it was made anew; {WHAT_TO_DO}",
             )
+
+    async def check_flushed(self, shard: Shard, through: int, log_ms: int) -> None:
+        """Raise ShardRefusedError when ClickHouse has counts of records that are not in the log.
+
+        It has those of records up to the offset `through`, none of them younger than `log_ms`.
+        That may be more than was checkpointed, so that `check` cannot know of it. The log may have
+        others in their place by now: those are younger.
+        """
+        partition = shard.partition
+        _, end = await self._reader.ends(self._increments, partition)
+        if end <= through:
+            raise ShardRefusedError(
+                partition,
+                f"ClickHouse has what was counted of it up to offset {through}, but its log now "
+                f"ends at {end}: it was truncated or made anew; {WHAT_TO_DO}",
+            )
+        younger = await self.first_younger(partition, through, log_ms)
+        if younger is not None:
+            raise ShardRefusedError(
+                partition,
+                f"its log has other records from offset {younger} to {through} than those that "
+                f"were counted, they are younger: it was truncated or made anew; {WHAT_TO_DO}",
+            )
+
+    async def first_younger(self, partition: int, through: int, log_ms: int) -> int | None:
+        """The first offset up to `through` with a record that is younger than `log_ms`, or None.
+
+        Kafka also finds by their time what workers do not read, the ends of transactions and those
+        that were aborted; these are passed over.
+        """
+        _, end = await self._reader.ends(self._increments, partition)
+        at = await self._reader.offset_at(self._increments, partition, log_ms + 1)
+        while at is not None and at < min(end, through + 1):
+            fetch = await self._reader.fetch(self._increments, partition, at)
+            offsets, times_ms = fetch.records.offsets, fetch.records.timestamps_ms
+            younger = offsets[(offsets <= through) & (times_ms > log_ms)]
+            if len(younger):
+                return int(younger[0])
+            at = fetch.next_offset
+        return None

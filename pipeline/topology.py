@@ -32,6 +32,7 @@ from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.control.leaders_pass import NotingPartitions
 from pipeline.control.shard_plan import keep_plan_with
+from pipeline.flushed_check import FlushedCheck
 from pipeline.group import Group
 from pipeline.kafka_clients import faust_credentials
 from pipeline.leader import Leader
@@ -120,7 +121,8 @@ def build_app(
     recovery = RecoveryReader(reader, topics.changelog(settings.build), topics.INCREMENTS)
     room = Room(settings.unflushed_rows_max, checkpointer.unwritten_letters, clock, meter=meter)
     pace = Pace(clock, settings.flush_interval_s, settings.checkpoint_interval_s)
-    pulse = Pulse(checkpointer, group, room, pace, meter)
+    check_first = FlushedCheck(settings.clickhouse, settings.build, recovery)
+    pulse = Pulse(checkpointer, group, room, pace, check_first=check_first, meter=meter)
     sink.watch(pulse.on_progress)
     changelog.watch(pulse.on_progress)
     worker = Worker(checkpointer, recovery, room, following, meter)
@@ -174,7 +176,7 @@ def build_app(
 
     app.on_partitions_revoked.connect(disown)
     app.on_before_shutdown.connect(finish)
-    app.task(pulse.run)
+    app.task(refusals.told(pulse.run, sink, clock, pulse.finish))
     decide_beside(app, checkpointer, settings, clock, meter)
     app.task(following.watch)
     for duty in leader.duties():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from pipeline.absorb import absorb
 from pipeline.builds.following import handovers_in
+from pipeline.errors import TryAgainError
 from pipeline.fetches import cut_after
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
@@ -15,11 +17,13 @@ from pipeline.reason_kinds import kind_of
 if TYPE_CHECKING:
     from pipeline.absorb import Absorbed
     from pipeline.builds.following import Following
-    from pipeline.checkpoint import Checkpointer
+    from pipeline.checkpoint import Checkpointer, OwnedShard
     from pipeline.fetches import Fetch
     from pipeline.metrics.meter import Meter
     from pipeline.takeover import LogCheck
     from pipeline.writes.room import Room
+
+_ASK_AGAIN_S = 0.5
 
 
 class Worker:
@@ -41,7 +45,7 @@ class Worker:
 
     async def count(self, fetch: Fetch, generation: int) -> None:
         """Count one fetch. Waits while too much is unflushed, and at a handover to another build;
-        raises ShardRefusedError on a gap."""
+        raises ShardRefusedError on a gap, and where the log lost what was counted of it."""
         if self._following.is_retired:
             return
         handovers = handovers_in(fetch.records)
@@ -57,12 +61,14 @@ class Worker:
         owned = self._checkpointer.owned.get(fetch.records.partition)
         if owned is None or generation != self._checkpointer.generation:
             return  # Fetched before a rebalance; its new owner reads it again.
-        if fetch.start < owned.shard.position:
-            # Read again, or the log is shorter than it was and the consumer began at its start.
-            await self._log.check(owned.shard)
+        # Read again, or the log is shorter than it was and the consumer began at its start.
+        is_again = fetch.start < owned.shard.position
+        if is_again or _has_new_leader(owned, fetch):
+            await self._check_log(owned, generation)
             if fetch.next_offset <= owned.shard.position:
                 return
         absorbed = absorb(owned.shard, fetch)
+        owned.epoch = fetch.epochs[1] if fetch.epochs else owned.epoch
         owned.dead_letters.extend(absorbed.dead_letters)
         if self._following.is_live():
             # Of a replay they would tell how old the log is.
@@ -73,6 +79,16 @@ class Worker:
         self._measure(fetch, absorbed)
         await self._room.wait()
 
+    async def _check_log(self, owned: OwnedShard, generation: int) -> None:
+        """Raises ShardRefusedError. A log that was away a moment ago may be so again."""
+        while generation == self._checkpointer.generation:
+            try:
+                await self._log.check(owned.shard)
+            except TryAgainError:
+                await asyncio.sleep(_ASK_AGAIN_S)
+            else:
+                return
+
     def _measure(self, fetch: Fetch, absorbed: Absorbed) -> None:
         self._meter.add(metric.FETCHES())
         self._meter.add(metric.RECORDS(), len(fetch.records))
@@ -81,3 +97,12 @@ class Worker:
         kinds = Counter(kind_of(letter.reason) for letter in absorbed.dead_letters)
         for kind, letters in kinds.items():
             self._meter.add(metric.DEAD_LETTERS(kind=kind), letters)
+
+
+def _has_new_leader(owned: OwnedShard, fetch: Fetch) -> bool:
+    """Whether another leader took it, or the same after a start, than what was counted before.
+
+    A log loses its end by nothing else, and may have grown past the position by the time it is
+    read: what came in the place of what was lost would never be counted.
+    """
+    return fetch.epochs is not None and fetch.epochs[0] != owned.epoch

@@ -24,8 +24,9 @@ from pipeline.builds.rebuilds import (
     read_rebuilds,
     write_rebuild,
 )
+from pipeline.builds.same_log import check_same_log, some
 from pipeline.errors import OperatorError
-from pipeline.groupless import log_ends, log_ranges
+from pipeline.groupless import log_ranges
 from pipeline.reads.applied_rules import newest_rules, rules_history
 from pipeline.reads.reads import Reads
 
@@ -79,7 +80,7 @@ class Rebuilding:
         base = live_build(self._client)
         self._check_replica(base)
         before = reached(self._client, base)
-        _check_same_log(base, before, log_ends(self._kafka))
+        check_same_log(self._kafka, base, before)
         known = self._known_rules(log)
         counts_from = self._counts_from(base, log, before, known)
         _check_members(counts_from, known)
@@ -157,7 +158,7 @@ class Rebuilding:
             raise OperatorError(
                 "the beginning of the log was deleted, and what is left of it can be counted "
                 f"exactly from {day:%Y-%m-%d} on, one day of log time as a whole: try again when "
-                f"that has begun in every partition (it has not in {_some(behind)})"
+                f"that has begun in every partition (it has not in {some(behind)})"
             )
 
     def _check_base(self, rebuild: Rebuild) -> None:
@@ -196,22 +197,6 @@ class Rebuilding:
         return max(int(rows[0][0]), *topics.builds_with_changelog(known), 0) + 1
 
 
-def _check_same_log(base: int, before: Mapping[int, Reached], ends: Sequence[int]) -> None:
-    """Raise OperatorError if the live build has counted what the log does not have: it is another
-    log, and what was counted in the one before would be left behind.
-
-    `ends` are those of the log, asked for after the build was.
-    """
-    lost = [
-        shard for shard, end in enumerate(ends) if shard in before and before[shard].through >= end
-    ]
-    if lost:
-        raise OperatorError(
-            f"the log ends before what build {base} has counted of it (in {_some(lost)}), so it "
-            "was truncated or made anew: `tally accept-log` goes on with it, then replay"
-        )
-
-
 def _incarnations(before: Mapping[int, Reached], partitions: int) -> tuple[int, ...]:
     """Under which the live build counts each partition now.
 
@@ -235,8 +220,3 @@ def _check_members(counts_from: int, known: Sequence[CountingRules]) -> None:
             f'with once_per = "member" ({families}): it cannot be counted anew; for such families '
             "keep the log for ever (retention.ms of tally.increments)"
         )
-
-
-def _some(partitions: Sequence[int]) -> str:
-    shown = ", ".join(map(str, partitions[:5]))
-    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

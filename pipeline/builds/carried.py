@@ -19,6 +19,8 @@ CARRIED = {
     # they say holds of whatever is copied later.
     "rolled_shards": _ALL,
     "final_days": _FINAL,
+    # Says which rows that were set aside are in the tables again, so it comes before these, too.
+    "put_back": _LOG_TIME,
     "cells_1m": _SLOT,
     "distinct_1m": _SLOT_DAY,
     "trend_members": _SLOT_DAY,

@@ -75,7 +75,7 @@ def _build_of(records: Records, index: int) -> int | None:
         return None
     try:
         return _decode(records.values[index] or b"").build
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from pipeline.errors import TryAgainError
-from pipeline.writes.cell_rows import incarnation_of
+from pipeline.slots import incarnation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

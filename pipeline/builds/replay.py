@@ -91,9 +91,10 @@ class Replay:
             time.sleep(LOOK_S)
         return None
 
-    def wait_for_others(self, build: int, crew: Crew) -> bool:
-        """Until somebody else counts a build that became live; False if nobody does in time."""
-        deadline_s = self._clock.monotonic_s() + OTHERS_S
+    def wait_for_others(self, build: int, crew: Crew, within_s: float = OTHERS_S) -> bool:
+        """Until somebody else counts a build that became live; False if nobody does in time, or
+        somebody wants it to end. Until then the crew counts it."""
+        deadline_s = self._clock.monotonic_s() + within_s
         while not self._wishes.asked and self._clock.monotonic_s() < deadline_s:
             crew.look()
             members = self._patiently(lambda: hosts_of_members(self._kafka, build))
@@ -101,12 +102,6 @@ class Replay:
                 return True
             time.sleep(LOOK_S)
         return False
-
-    def go_on(self, crew: Crew) -> None:
-        """Count until somebody wants it to end."""
-        while not self._wishes.asked:
-            crew.look()
-            time.sleep(LOOK_S)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """What is asked; a server that is away is asked again for a minute."""

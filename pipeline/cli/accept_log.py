@@ -73,10 +73,11 @@ def _kept(one: "Accepted") -> str:
 async def _accept(settings: "Settings") -> "list[Accepted]":
     from pipeline import topics  # noqa: PLC0415 - brings the clients
     from pipeline.builds.live import build_of  # noqa: PLC0415
+    from pipeline.builds.positions import reached  # noqa: PLC0415
     from pipeline.changelog_writer import ChangelogWriter  # noqa: PLC0415
     from pipeline.clickhouse import connect  # noqa: PLC0415
     from pipeline.control.accept_log import LogAcceptor  # noqa: PLC0415
-    from pipeline.control.first_position import FirstPositions  # noqa: PLC0415
+    from pipeline.control.accepted_rows import AcceptedRows  # noqa: PLC0415
     from pipeline.control.flushed import FlushedReads  # noqa: PLC0415
     from pipeline.log_check import RecoveryReader  # noqa: PLC0415
     from pipeline.partition_reader import PartitionReader  # noqa: PLC0415
@@ -88,20 +89,20 @@ async def _accept(settings: "Settings") -> "list[Accepted]":
     reader = PartitionReader(settings.kafka)
     changelog = ChangelogWriter(settings.kafka, topic)
     recovery = RecoveryReader(reader, topic, topics.INCREMENTS)
-    admin = topics.admin_client(settings.kafka)
     try:
-        # Asked first: this client tells why, if Kafka refuses it.
-        partitions = topics.partition_counts(admin).get(topics.INCREMENTS, 0)
+        # Asked first: this tells why, if Kafka refuses the client.
+        partitions = topics.increments_partitions(settings.kafka)
         await changelog.start()
         return await LogAcceptor(
-            admin,
+            settings.kafka,
             build,
             partitions,
             reader=reader,
             recovery=recovery,
             changelog=changelog,
             flushed=FlushedReads(Reads(client, SystemClock()), build),
-            tell=FirstPositions(settings.clickhouse, build, SystemClock()).write,
+            counted=reached(client, build),
+            tell=AcceptedRows(settings.clickhouse, build, settings.replica, SystemClock()),
         ).accept()
     finally:
         await changelog.stop()

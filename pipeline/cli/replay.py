@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -191,14 +192,14 @@ class _Run:
                 roll_up=roll_up_with(settings, self._clock),
             )
             self._tell(f"build {self.build} is live; build {self._was} was")
-        if self._replay.wait_for_others(self.build, self._crew):
-            self._tell("other workers go on with it")
-            return
-        self._tell(
-            f"no other worker counts build {self.build} yet, so this command goes on: start "
-            "workers without TALLY_BUILD, then stop it with Ctrl-C"
-        )
-        self._replay.go_on(self._crew)
+        if not self._replay.wait_for_others(self.build, self._crew):
+            self._tell(
+                f"no other worker counts build {self.build} yet, so this command goes on until one "
+                "does: start workers without TALLY_BUILD"
+            )
+            if not self._replay.wait_for_others(self.build, self._crew, math.inf):
+                return
+        self._tell("other workers go on with it")
 
     def document(self) -> dict[str, Any]:
         """For JSON."""

@@ -8,32 +8,34 @@ values, and nothing old is changed. What a shard keeps beside that is told in `g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from pipeline import topics
+from pipeline.absorb import absorb
+from pipeline.builds.members import hosts_of_members
+from pipeline.changelog_writer import BrokenProducerError
 from pipeline.control.going_on import after_trim, first_records, in_other_log, is_trimmed
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
+from pipeline.faults import reach
+from pipeline.fetches import cut_after
+from pipeline.flushed_check import check_incarnation
 from pipeline.log_check import WHAT_TO_DO
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Mapping, Sequence
 
-    from confluent_kafka.admin import AdminClient
-
+    from pipeline.builds.positions import Reached
     from pipeline.changelog_writer import ChangelogWriter
     from pipeline.control.flushed import FlushedReads
+    from pipeline.dead_letters import DeadLetter
     from pipeline.log_check import RecoveryReader
     from pipeline.partition_reader import PartitionReader
     from pipeline.shard import Shard
+    from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 20.0
 
@@ -52,12 +54,27 @@ class Accepted:
     refused: int
 
 
+class Tell(Protocol):
+    """Writes to ClickHouse; returns when it has confirmed, raises TryAgainError when it is away."""
+
+    async def letters(self, letters: Sequence[DeadLetter]) -> None:
+        """What people look at of dead letters; they are in their topic."""
+        ...
+
+    async def position(self, shard: Shard) -> None:
+        """Where a shard goes on."""
+        ...
+
+
+_INTERRUPTED = "it was accepted by a run that was interrupted, and is finished now"
+
+
 class LogAcceptor:
     """Accepts the log of a build whose workers are stopped."""
 
     def __init__(
         self,
-        admin: AdminClient,
+        kafka: KafkaAddress,
         build: int,
         partitions: int,
         *,
@@ -65,24 +82,35 @@ class LogAcceptor:
         recovery: RecoveryReader,
         changelog: ChangelogWriter,
         flushed: FlushedReads,
-        tell: Callable[[Shard], Awaitable[None]],
+        counted: Mapping[int, Reached],
+        tell: Tell,
     ) -> None:
-        """`tell` writes to ClickHouse where a shard goes on; it raises TryAgainError."""
-        self._admin = admin
+        """`counted` is how far ClickHouse has the build."""
+        self._kafka = kafka
+        self._admin = topics.admin_client(kafka)
+        self._build = build
         self._group = topics.group_id(build)
         self._partitions = partitions
         self._reader = reader
         self._recovery = recovery
         self._changelog = changelog
         self._flushed = flushed
+        self._counted = counted
         self._tell = tell
 
     async def accept(self) -> list[Accepted]:
         """Accept every shard whose log or offset is not what was counted. Returns those.
 
         Raises OperatorError while workers run, before anything is written, and TryAgainError when a
-        server is away. Shards that were accepted until then stay so; calling again does the rest.
+        server is away. Shards that were accepted until then stay so; another call, of a process of
+        its own, does the rest.
         """
+        try:
+            return await self._accept()
+        except BrokenProducerError as error:
+            raise TryAgainError(f"{error}; run this again") from error
+
+    async def _accept(self) -> list[Accepted]:
         self._check_stopped()
         accepted = []
         rules = CountingRules()
@@ -96,31 +124,93 @@ class LogAcceptor:
                 continue  # It was never counted, or its changelog is gone: nothing to go on from.
             shard = found.resume(position)
             rules = shard.rules if shard.rules.supersedes(rules) else rules
-            try:
-                await self._recovery.check(shard)
-            except ShardRefusedError as error:
-                accepted.append(await self._begin_anew(shard, error.reason))
+            if (one := await self._accept_shard(shard)) is not None:
+                accepted.append(one)
         if accepted and rules.version:
             # Shards keep their rules, but a log that was made anew has none for later builds.
             await self._changelog.append_control(topics.INCREMENTS, RULES_KIND, rules.bytes)
         return accepted
 
-    async def _begin_anew(self, shard: Shard, reason: str) -> Accepted:
+    async def _accept_shard(self, shard: Shard) -> Accepted | None:
+        """None if log and offset are what was counted."""
+        counted = self._counted.get(shard.partition)
+        if counted is not None:
+            try:
+                check_incarnation(shard, counted)
+            except ShardRefusedError as error:
+                return await self._go_on_without_end(shard, counted, error.reason)
+        try:
+            await self._recovery.check(shard)
+        except ShardRefusedError as error:
+            return await self._begin_anew(shard, counted, error.reason)
+        if counted is None or counted.incarnation < shard.incarnation:
+            if not shard.incarnation:
+                return None
+            return await self._finish(shard, _INTERRUPTED, trimmed=False)
+        try:
+            await self._recovery.check_flushed(shard, counted.through, counted.log_ms)
+        except ShardRefusedError as error:
+            return await self._go_on_without_end(shard, counted, error.reason)
+        return None
+
+    async def _begin_anew(self, shard: Shard, counted: Reached | None, reason: str) -> Accepted:
         start, end = await self._reader.ends(topics.INCREMENTS, shard.partition)
         flushed = self._flushed.read(shard)
         trimmed = is_trimmed(shard, start, end, flushed.through)
         if trimmed:
             anew = after_trim(shard, start, flushed)
         else:
-            anew = in_other_log(shard, await self._first_younger(shard, start, end))
+            # Log time is of all that was counted, in logs before this one, too.
+            log_ms = max(shard.log_ms, counted.log_ms if counted else 0)
+            found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, log_ms + 1)
+            anew = in_other_log(shard, end if found is None else found)
+        return await self._go_on(anew, reason, trimmed=trimmed)
+
+    async def _go_on_without_end(self, shard: Shard, counted: Reached, reason: str) -> Accepted:
+        """The log has all that was checkpointed, and lost of what was flushed beyond; or it is the
+        changelog that has lost its end, and with it an incarnation.
+
+        What the log kept of what was flushed beyond is read, for its ids, members, rules and dead
+        letters; the counts of all are in ClickHouse.
+        """
+        partition, through = shard.partition, counted.through
+        start, end = await self._reader.ends(topics.INCREMENTS, partition)
+        if shard.incarnation < counted.incarnation:
+            shard = in_other_log(shard, start)  # In which its position says nothing.
+        younger = await self._recovery.first_younger(partition, through, counted.log_ms)
+        kept = min(end, through + 1) if younger is None else younger
+        letters: list[DeadLetter] = []
+        while shard.position < kept:
+            fetch = await self._recovery.read_ahead(partition, shard.position)
+            if fetch is None:
+                break
+            if fetch.next_offset > kept:
+                fetch, _ = cut_after(fetch, kept - 1)
+            letters += absorb(shard, fetch).dead_letters
+        # Before the shard goes on: nobody will read what they are of again.
+        await self._changelog.append_dead_letters(letters)
+        await self._tell.letters(letters)
+        shard.incarnation = counted.incarnation
+        return await self._go_on(in_other_log(shard, kept), reason, trimmed=False)
+
+    async def _go_on(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:
+        """Write a shard down as it goes on."""
         self._check_stopped()
-        await self._changelog.append(shard.partition, first_records(anew))
-        # Before the commit: where that is missing, all of this is done again. A replay learns by it
-        # that the log is another one, though nothing of it is flushed yet.
-        await self._tell(anew)
-        self._commit(shard.partition, anew.position)
+        await self._changelog.append(anew.partition, first_records(anew))
+        reach("accept-changelog", 1)
+        return await self._finish(anew, reason, trimmed=trimmed)
+
+    async def _finish(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:
+        """Tell others of a shard that the changelog has as it goes on.
+
+        ClickHouse is last to know, but for the commit, which workers set right: where it does not,
+        this is done again. A replay learns by it that the log is another one, though nothing of it
+        is flushed yet.
+        """
+        await self._tell.position(anew)
+        self._commit(anew.partition, anew.position)
         return Accepted(
-            shard.partition,
+            anew.partition,
             anew.incarnation,
             anew.position,
             reason.removesuffix(f"; {WHAT_TO_DO}"),
@@ -129,34 +219,13 @@ class LogAcceptor:
             len(anew.refused),
         )
 
-    async def _first_younger(self, shard: Shard, start: int, end: int) -> int:
-        """Where another log has its first record that is younger than what was counted.
-
-        In a log made anew that is its first one; in a log that was truncated, the first new one.
-        """
-        if shard.last_batch is None:
-            return start
-        since_ms = shard.last_batch.timestamp_ms + 1
-        found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, since_ms)
-        return end if found is None else found
-
     def _check_stopped(self) -> None:
         """Raise OperatorError while the build's group has members: workers would not notice."""
-        try:
-            futures = self._admin.describe_consumer_groups([self._group])
-            members = futures[self._group].result(timeout=_TIMEOUT_S).members
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return
-            raise TryAgainError(f"Kafka did not tell who counts: {error}") from error
-        except TimeoutError:
-            raise TryAgainError("Kafka did not tell who counts in time") from None
-        if members:
-            hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
+        if hosts := hosts_of_members(self._kafka, self._build):
             raise OperatorError(
                 f"workers of group {self._group} run, or were killed less than ten seconds ago (on "
-                f"{hosts}): stop all of them (`tally up --workers 0` runs the servers alone), "
-                "then run this again"
+                f"{', '.join(sorted(set(hosts)))}): stop all of them (`tally up --workers 0` runs "
+                "the servers alone), then run this again"
             )
 
     def _committed(self) -> dict[int, int]:

@@ -9,7 +9,7 @@ from pipeline.cells import CellKey
 from pipeline.control.going_on import Flushed
 from pipeline.placing import slot_of
 from pipeline.shard import NOTHING_COUNTED
-from pipeline.writes.cell_rows import incarnate
+from pipeline.slots import incarnate
 
 if TYPE_CHECKING:
     from pipeline.reads.reads import Reads

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.clock import Clock
     from pipeline.letters.letter import LetterKey
     from pipeline.letters.lineage import Lineage
-    from pipeline.letters.retry import Letters, RetryMemory
+    from pipeline.letters.retry import Letters
     from pipeline.letters.rows import SetAsideRow
 
 CHUNK_ROWS = 100
@@ -68,6 +68,14 @@ class PutsBack(Protocol):
         ...
 
 
+class PutBackMemory(Protocol):
+    """What remembers which rows are in the tables of which build."""
+
+    def record_put_back(self, keys: Sequence[LetterKey], build: int, put_back_at_ms: int) -> None:
+        """Return when it is stored."""
+        ...
+
+
 def insert(
     keys: Sequence[LetterKey],
     build: int,
@@ -75,10 +83,10 @@ def insert(
     older: Lineage | None = None,
     letters: Letters,
     tables: Mapping[str, PutsBack],
-    memory: RetryMemory,
+    memory: PutBackMemory,
     clock: Clock,
 ) -> Inserted:
-    """Put the rows of these letters back, and remember them as retried. Blocks.
+    """Put the rows of these letters back, and remember that this build has them. Blocks.
 
     `older` has builds that it was given earlier days of: their rows before a log time are written
     as its own. `tables` has what is to do by the rows' table. Raises TryAgainError when a server is
@@ -93,7 +101,7 @@ def insert(
             done.skipped.update(left.values())
             taken = [key for at, key in enumerate(rows) if at not in left]
             if taken:
-                memory.record_retries(taken, clock.now_ms())
+                memory.record_put_back(taken, build, clock.now_ms())
             done.letters += len(taken)
     return done
 

@@ -34,7 +34,7 @@ def lineage(build: int, rebuilds: Mapping[int, Rebuild]) -> Lineage:
 def check_no_heir(build: int, rebuilds: Mapping[int, Rebuild], declared: Collection[int]) -> None:
     """Raise OperatorError while a rebuild waits that was given rows of this build.
 
-    What is put back now would be missing there, and be taken for put back. Pure.
+    What is put back now would be missing there. Pure.
     """
     for one in rebuilds.values():
         if one.base == build and one.build not in declared and one.state != State.DROPPED:

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver import Client
 
+# What is in the log again is so for all builds; a row is in the tables of one.
 _RETRIED = (
-    "(shard, `offset`, `row`, log_time) IN "
-    "(SELECT shard, `offset`, `row`, log_time FROM tally.retries)"
+    "((shard, `offset`, `row`, log_time) IN "
+    "(SELECT shard, `offset`, `row`, log_time FROM tally.retries) "
+    "OR (build, shard, `offset`, `row`, log_time) IN "
+    "(SELECT build, shard, `offset`, `row`, log_time FROM tally.put_back))"
 )
 
 # A letter may be there more than once, since parts merge later; reason and bytes are the same.
@@ -27,8 +30,11 @@ _LETTERS = (
     "SELECT shard, `offset`, `row`, toUnixTimestamp64Milli(log_time) AS log_ms, "  # noqa: S608 - see _where
     "any(reason) AS reason, any(bytes) AS bytes, any(sample) AS sample, "
     f"{_RETRIED} AS retried FROM tally.dead_letters AS letters WHERE {{where}} "
-    "GROUP BY shard, `offset`, `row`, log_time"
+    "GROUP BY build, shard, `offset`, `row`, log_time"
 )
+
+
+_MOMENT = pa.timestamp("ms", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +101,27 @@ class LetterReads:
         return int(build)
 
     def record_retries(self, keys: Sequence[LetterKey], retried_at_ms: int) -> None:
-        """Remember that these letters are in the log again or, set aside, in their tables."""
-        moments = pa.timestamp("ms", "UTC")
+        """Remember that these letters are in the log again."""
+        self._remember("tally.retries", keys, {"retried_at": _moments(retried_at_ms, keys)})
+
+    def record_put_back(self, keys: Sequence[LetterKey], build: int, put_back_at_ms: int) -> None:
+        """Remember that the rows of these letters are in the tables of a build."""
+        beside = {
+            "build": pa.array([build] * len(keys), pa.uint32()),
+            "put_back_at": _moments(put_back_at_ms, keys),
+        }
+        self._remember("tally.put_back", keys, beside)
+
+    def _remember(self, table: str, keys: Sequence[LetterKey], beside: dict[str, pa.Array]) -> None:
         columns = {
             "shard": pa.array([key.shard for key in keys], pa.uint32()),
             "offset": pa.array([key.offset for key in keys], pa.int64()),
             "row": pa.array([key.row for key in keys], pa.int32()),
-            "log_time": pa.array([key.log_ms for key in keys], moments),
-            "retried_at": pa.array([retried_at_ms] * len(keys), moments),
+            "log_time": pa.array([key.log_ms for key in keys], _MOMENT),
+            **beside,
         }
         try:
-            self._client.insert_arrow(
-                "tally.retries", pa.table(columns), settings={"async_insert": 0}
-            )
+            self._client.insert_arrow(table, pa.table(columns), settings={"async_insert": 0})
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(
                 f"ClickHouse did not remember that {len(keys)} letters are done with: {error}; run "
@@ -119,6 +133,11 @@ class LetterReads:
             return self._client.query(query, parameters).result_rows
         except (ClickHouseError, OSError) as error:
             raise TryAgainError(f"ClickHouse did not answer a query: {error}") from error
+
+
+def _moments(at_ms: int, keys: Sequence[LetterKey]) -> pa.Array:
+    """The same moment for all of them."""
+    return pa.array([at_ms] * len(keys), _MOMENT)
 
 
 def _where(wanted: LetterFilter) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, TopicPartition
-
 from pipeline.dead_letters import TOPIC
-from pipeline.errors import TryAgainError
 from pipeline.groupless import (
-    TIMEOUT_S,
+    first_since,
     groupless_consumer,
     headers_of,
     partition_ends,
@@ -66,9 +63,4 @@ class LetterTopic:
 
 def _offset_at(consumer: Consumer, at_ms: int, end: int) -> int:
     """The first offset that is not older, or the end."""
-    asked = TopicPartition(TOPIC, _PARTITION, max(0, at_ms))
-    try:
-        [found] = consumer.offsets_for_times([asked], timeout=TIMEOUT_S)
-    except KafkaException as error:
-        raise TryAgainError(f"Kafka did not tell an offset of {TOPIC}: {error}") from error
-    return found.offset if 0 <= found.offset <= end else end
+    return min(first_since(consumer, TOPIC, {_PARTITION: at_ms}).get(_PARTITION, end), end)

@@ -9,7 +9,13 @@ from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
 from pipeline import topics
 from pipeline.errors import BadInputError, TryAgainError
-from pipeline.groupless import groupless_consumer, partition_ends, read_ranges, value_of
+from pipeline.groupless import (
+    first_since,
+    groupless_consumer,
+    partition_ends,
+    read_ranges,
+    value_of,
+)
 from pipeline.planning.load import decode
 from pipeline.planning.recent import SILENT_MS_MAX, Load, RecentReports
 
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 _MESSAGES_AT_ONCE = 1_000
 _MESSAGES_MAX = 10_000
 _FETCH_WAIT_MS = 500
-_TIMEOUT_S = 10.0
 
 
 class LoadTopic:
@@ -70,12 +75,7 @@ def load_now(kafka: KafkaAddress, now_ms: int, delivery_p99_ms_max: float) -> Lo
     recent = RecentReports()
     with contextlib.closing(groupless_consumer(kafka)) as consumer:
         _, end = partition_ends(consumer, topics.LOAD, 0)
-        since = TopicPartition(topics.LOAD, 0, now_ms - SILENT_MS_MAX)
-        try:
-            [found] = consumer.offsets_for_times([since], timeout=_TIMEOUT_S)
-        except KafkaException as error:
-            raise TryAgainError(f"Kafka did not tell where {topics.LOAD} ends: {error}") from error
-        start = found.offset if found.offset >= 0 else end
+        start = first_since(consumer, topics.LOAD, {0: now_ms - SILENT_MS_MAX}).get(0, end)
         messages = (
             message for *_, message in read_ranges(consumer, topics.LOAD, {0: (start, end)})
         )

@@ -12,18 +12,22 @@ if TYPE_CHECKING:
 
     from pipeline.reads.reads import Reads
 
+# By incarnation first: the clock of who counted the log before may have been ahead.
+_NEWEST = (
+    "SELECT shard, argMax(replica, (toUInt32OrZero(splitByChar('~', toString(replica))[2]), "  # noqa: S608 - a constant
+    f"flushed_at)) FROM tally.positions WHERE {live.OWN} GROUP BY shard"
+)
+
 _QUERY = (
     "SELECT counter, shard, max(place) FROM ("  # noqa: S608 - constants
     "SELECT counter, shard, max(cells_1m.through) AS place FROM tally.cells_1m "
     f"WHERE {live.OWN} AND counter IN {{counters:Array(String)}} "
     # Offsets of a log that was lost say nothing of the one that came after it.
-    "AND (shard, replica) IN (SELECT shard, argMax(replica, flushed_at) FROM tally.positions "
-    f"WHERE {live.OWN} GROUP BY shard) GROUP BY counter, shard "
+    f"AND (shard, replica) IN ({_NEWEST}) GROUP BY counter, shard "
     # Nor do those of its adjustments: further on than a shard was counted, none is older than that.
     "UNION ALL SELECT counter, shard, max(own.offset) AS place FROM tally.adjustments AS own "
     "LEFT JOIN (SELECT shard, max(flushed_through) AS reached, max(log_time) AS newest "
-    "FROM tally.positions FINAL WHERE (shard, replica) IN (SELECT shard, "
-    f"argMax(replica, flushed_at) FROM tally.positions WHERE {live.OWN} GROUP BY shard) "
+    f"FROM tally.positions FINAL WHERE (shard, replica) IN ({_NEWEST}) "
     f"AND {live.OWN} GROUP BY shard) AS counted USING shard "
     f"WHERE {live.OWN} AND counter IN {{counters:Array(String)}} "
     "AND (own.offset <= counted.reached OR own.log_time >= counted.newest) "

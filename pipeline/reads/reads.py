@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from pipeline.errors import TryAgainError
 from pipeline.reads import live
 from pipeline.reads.applied_rules import Applied, newest_applied, newest_rules
-from pipeline.slots import spill_counter
+from pipeline.slots import incarnation_of, spill_counter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,9 +171,10 @@ def _merged(rows: Sequence[Sequence[Any]]) -> list[FlushedShard]:
 
 
 def _newest(replicas: Sequence[FlushedShard]) -> FlushedShard:
-    """Offsets are those of the log that is counted now; times are of all there were."""
+    """Offsets are those of the log that is counted now, whichever worker's clock was ahead; log
+    time is that of all there were."""
     return replace(
-        max(replicas, key=attrgetter("flushed_at_ms")),
+        max(replicas, key=lambda one: (incarnation_of(one.replica), one.flushed_at_ms)),
         checkpointed_at_ms=max(one.checkpointed_at_ms for one in replicas),
         log_ms=max(one.log_ms for one in replicas),
         rules_version=max(one.rules_version for one in replicas),

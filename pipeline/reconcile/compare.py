@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.cells import CELL_MAX
 from pipeline.reconcile.compared import CellSums, Difference
-from pipeline.slots import SLOT_MS
-from pipeline.writes.cell_rows import incarnation_of
+from pipeline.slots import SLOT_MS, incarnation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,11 +5,8 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaException, TopicPartition
-
 from pipeline import topics
-from pipeline.errors import TryAgainError
-from pipeline.groupless import TIMEOUT_S, groupless_consumer, read_ranges
+from pipeline.groupless import first_since, groupless_consumer, read_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,15 +37,7 @@ class LogPlaces:
         self._consumer = consumer
 
     def first_since(self, shards: Sequence[int], at_ms: int) -> dict[int, int]:
-        asked = [TopicPartition(topics.INCREMENTS, shard, at_ms) for shard in shards]
-        try:
-            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
-        except KafkaException as error:
-            raise TryAgainError(
-                f"Kafka did not tell where a time is in the log: {error}"
-            ) from error
-        # The offset is below zero where no record is as late.
-        return {one.partition: one.offset for one in found if one.error is None and one.offset >= 0}
+        return first_since(self._consumer, topics.INCREMENTS, dict.fromkeys(shards, at_ms))
 
     def first_record(self, shard: int, start: int, end: int) -> int | None:
         ranges = {shard: (max(0, start), end)}

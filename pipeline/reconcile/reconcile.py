@@ -22,8 +22,7 @@ from pipeline.reconcile.grains import (
     strangers,
 )
 from pipeline.reconcile.kept import DAY_MS, kept_since_ms, logs_ms
-from pipeline.slots import SLOT_MS
-from pipeline.writes.cell_rows import incarnation_of
+from pipeline.slots import SLOT_MS, incarnation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

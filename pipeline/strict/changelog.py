@@ -58,7 +58,7 @@ def counter_of(key: bytes) -> str:
     """The counter that a key is of. Raises OperatorError for what Tally did not write."""
     try:
         found: _Key = _decode_key(key)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _foreign("key") from error
     if found[0] != FORMAT:
         raise _foreign(f"key of format {found[0]}")
@@ -152,7 +152,7 @@ def summary_of(value: bytes) -> Summary:
 def _value(value: bytes) -> _Value:
     try:
         found = _decode_value(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _foreign("value") from error
     if found.format != FORMAT:
         raise _foreign(f"value of format {found.format}")

@@ -52,6 +52,7 @@ LAST_FLUSH_S_MAX = 3.0
 """How long others wait for the partitions of a decider that ends, while it flushes."""
 
 _WRITER_BYTES = 8
+_POSITION_S_MAX = 0.01
 
 
 class Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ships no types for it
@@ -111,6 +112,7 @@ class Session:
             if fetched:
                 await self._check_unbroken(fetched)
                 await self._decide(fetched)
+            await self._move_on()
             self._meter.set(metric.STRICT_LAG(), self._lag())
             if self._clock.monotonic_s() - committed_s >= COMMIT_INTERVAL_S:
                 committed_s = self._clock.monotonic_s()
@@ -159,6 +161,25 @@ class Session:
             if following is not None and records[0].offset > following:
                 start, _ = await self._reader.ends(topics.STRICT, tp.partition)
                 check_not_deleted(tp.partition, following, start)
+
+    async def _move_on(self) -> None:
+        """Past what ends a partition and is no command: ends of transactions, aborted ones, and all
+        but the first offset of a batch that cannot be read. Left undecided, they would be taken for
+        commands as soon as they are deleted."""
+        for partition, following in self._next.items():
+            try:
+                # At once, as a rule; not while the consumer looks for its place.
+                async with asyncio.timeout(_POSITION_S_MAX):
+                    position = await self._consumer.position(
+                        TopicPartition(topics.STRICT, partition)
+                    )
+            except (IllegalStateError, TimeoutError):
+                continue  # A rebalance took it away, and will be told; or it is asked again.
+            if position > following:
+                # A consumer whose place was deleted goes on where the log begins.
+                start, _ = await self._reader.ends(topics.STRICT, partition)
+                check_not_deleted(partition, following, start)
+                self._next[partition] = position
 
     async def _decide(
         self,

@@ -8,22 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.cell_names import joined
+from pipeline.slots import incarnate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.cells import Int64Column
     from pipeline.shard import ShardSnapshot
-
-
-def incarnate(replica: str, incarnation: int) -> str:
-    """The replica's name in cells: what was counted before a log was lost stays apart."""
-    return f"{replica}~{incarnation}" if incarnation else replica
-
-
-def incarnation_of(replica: str) -> int:
-    """The incarnation in a replica's name in cells."""
-    return int(replica.partition("~")[2] or 0)
 
 
 def timestamps_s(seconds: Int64Column) -> pa.Array:

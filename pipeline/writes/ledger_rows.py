@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.ledger import Entry
-from pipeline.writes.cell_rows import incarnate, timestamps_s
+from pipeline.slots import incarnate
+from pipeline.writes.cell_rows import timestamps_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pipeline.errors import TallyError, TryAgainError
+from pipeline.errors import ShardRefusedError, TallyError, TryAgainError
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
 
 if TYPE_CHECKING:
-    from pipeline.checkpoint import Checkpointer
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from pipeline.checkpoint import Checkpointer, OwnedShard
     from pipeline.group import Group
     from pipeline.metrics.definitions.worker import WriteKind
     from pipeline.metrics.meter import Meter
@@ -37,12 +39,17 @@ class Pulse:
         group: Group,
         room: Room,
         pace: Pace,
+        *,
+        check_first: Callable[[Sequence[OwnedShard]], Awaitable[None]],
         meter: Meter = UNMEASURED,
     ) -> None:
+        """`check_first` is asked about shards before they are first flushed; what it raises keeps
+        all from being written."""
         self._checkpointer = checkpointer
         self._group = group
         self._room = room
         self._pace = pace
+        self._check_first = check_first
         # Held by whoever writes or takes over: a checkpoint of the last generation must have ended
         # before the next one asks for the committed offsets.
         self.writing = asyncio.Lock()
@@ -77,14 +84,16 @@ class Pulse:
         """Flush and checkpoint for ever.
 
         A server that is away or refuses is asked again with growing pauses; meanwhile counting goes
-        on until there is no room. Anything else that is raised is a bug and ends the worker.
+        on until there is no room. Raises ShardRefusedError for a shard that must not be written.
+        Anything else that is raised is a bug and ends the worker.
         """
         while True:
             await self._pause()
             await self.beat()
 
     async def beat(self) -> None:
-        """Write once. Takes as long as the servers need; raises TimeoutError when it hangs."""
+        """Write once. Takes as long as the servers need; raises TimeoutError when it hangs, and
+        ShardRefusedError."""
         # Only a checkpoint writes dead letters, so reading must not wait for the interval's end.
         checkpoint = self._pace.checkpoint_is_due() or self._room.lacks_dead_letters()
         kind: WriteKind = "checkpoint" if checkpoint else "flush"
@@ -99,6 +108,8 @@ class Pulse:
             if checkpoint:
                 async with asyncio.timeout(STUCK_S):
                     await self._unstall()
+        except ShardRefusedError:
+            raise
         except TallyError as error:
             self._pace.fail()
             self._meter.add(metric.WRITE_FAILURES(write=kind))
@@ -121,7 +132,7 @@ class Pulse:
         """
         try:
             async with asyncio.timeout(FINISH_S), self.writing:
-                await self._checkpointer.checkpoint()
+                await self._write(checkpoint=True)
         except (TallyError, TimeoutError) as error:
             log.warning("stopping without a last checkpoint, the next start reads on: %r", error)
         self._checkpointer.disown()
@@ -134,6 +145,9 @@ class Pulse:
             await self._room.until_wanted(self._pace.pause_s, self._pace.newest_after_s)
 
     async def _write(self, *, checkpoint: bool) -> None:
+        unflushed = [one for one in self._checkpointer.owned.values() if one.flushed < 0]
+        if unflushed:
+            await self._check_first(unflushed)
         await (self._checkpointer.checkpoint() if checkpoint else self._checkpointer.flush())
 
     async def _unstall(self) -> None:

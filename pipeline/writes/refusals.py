@@ -42,3 +42,18 @@ async def telling(
         except TallyError as untold:
             log.warning("`tally status` will not know of it: %s", untold)
         raise
+
+
+def told(
+    run: Callable[[], Awaitable[None]],
+    refusals: Refusals,
+    clock: Clock,
+    finish: Callable[[], Awaitable[None]],
+) -> Callable[[], Awaitable[None]]:
+    """The same as a task, of which is told as `telling` does."""
+
+    async def task() -> None:
+        async with telling(refusals, clock, finish):
+            await run()
+
+    return task

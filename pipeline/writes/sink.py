@@ -17,7 +17,8 @@ import pyarrow as pa
 from pipeline.errors import OperatorError
 from pipeline.metrics.definitions import worker as metric
 from pipeline.metrics.meter import UNMEASURED
-from pipeline.writes.cell_rows import cell_rows, incarnate
+from pipeline.slots import incarnate
+from pipeline.writes.cell_rows import cell_rows
 from pipeline.writes.inserter import Inserter
 from pipeline.writes.ledger_rows import ledger_rows
 from pipeline.writes.set_aside import SetAside

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from pipeline.dead_letters import VALUE_BYTES_MAX, DeadLetter
 from pipeline.registers_of import SLOT
-from pipeline.slots import SLOT_MS
+from pipeline.slots import SLOT_MS, incarnate
 from pipeline.writes.adjustment_rows import adjustment_rows
-from pipeline.writes.cell_rows import incarnate, timestamps_s
+from pipeline.writes.cell_rows import timestamps_s
 from pipeline.writes.set_aside import REASON_CHARACTERS_MAX
 from schemas.rules import GRAIN_MS, GRAINS
 

@@ -221,8 +221,8 @@ class World:
         self.put.append(list(rows))
         return {at: self.left[row] for at, row in enumerate(rows) if row in self.left}
 
-    def record_retries(self, keys: Sequence[LetterKey], retried_at_ms: int) -> None:
-        assert retried_at_ms == 1_000_000
+    def record_put_back(self, keys: Sequence[LetterKey], build: int, put_back_at_ms: int) -> None:
+        assert (build, put_back_at_ms) == (2, 1_000_000)
         self.remembered += [key.offset for key in keys]
 
     def insert(self, *more: LetterKey, older: Lineage | None = None) -> Inserted:

@@ -175,7 +175,10 @@ async def test_rules_are_repeated_soon_as_partition_0_has_them_and_then_by_the_h
     assert control.appended == [("tally.increments", "rules", rules.bytes)]
 
     again = asyncio.create_task(leader(Owner(0), control, []).repeat_rules())
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(10):
+        while len(control.appended) < 2:  # noqa: ASYNC110 - another thread appends
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
     again.cancel()
     assert len(control.appended) == 2
 

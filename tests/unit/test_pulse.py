@@ -9,7 +9,7 @@ import pytest
 from pipeline.changelog import ChangelogRecord
 from pipeline.checkpoint import Checkpointer, Freshness, OwnedShard, Position
 from pipeline.dead_letters import DeadLetter
-from pipeline.errors import TallyError, TryAgainError
+from pipeline.errors import ShardRefusedError, TallyError, TryAgainError
 from pipeline.group import Group
 from pipeline.shard import ShardSnapshot
 from pipeline.writes import pulse as pulse_module
@@ -34,6 +34,14 @@ class Servers:
         self.blocks = 1
         self.block_s = 0.0
         self.pulse: Pulse | None = None
+        self.unwanted: TallyError | None = None
+        self.checks = 0
+
+    async def check_first(self, shards: Sequence[OwnedShard]) -> None:
+        assert [one.shard.partition for one in shards] == [0]
+        if self.unwanted is not None:
+            raise self.unwanted
+        self.checks += 1
 
     async def write_cells(self, snapshots: Sequence[ShardSnapshot]) -> list[DeadLetter]:
         if self.failures:
@@ -89,7 +97,9 @@ class Worker:
         self.room = Room(10, self.checkpointer.unwritten_letters, self.clock, dead_letters_max=2)
         self.pace = Pace(self.clock, 1.0, 5.0)
         group = cast("Group", servers)  # of which a pulse asks for positions alone
-        self.pulse = servers.pulse = Pulse(self.checkpointer, group, self.room, self.pace)
+        self.pulse = servers.pulse = Pulse(
+            self.checkpointer, group, self.room, self.pace, check_first=servers.check_first
+        )
         self.room.take(10)
 
 
@@ -102,6 +112,32 @@ async def test_a_flush_that_succeeds_makes_room(worker: Worker) -> None:
     await worker.pulse.beat()
     assert worker.servers.diary == ["1 cells", "1 positions"]
     assert worker.room.rows == 0
+
+
+async def test_shards_are_looked_at_before_they_are_first_flushed_and_not_again(
+    worker: Worker,
+) -> None:
+    worker.servers.unwanted = TryAgainError("away")
+    await worker.pulse.beat()
+    assert (worker.servers.diary, worker.servers.checks) == ([], 0)
+    worker.servers.unwanted = None
+    await worker.pulse.beat()
+    await worker.pulse.beat()
+    await worker.pulse.finish()
+    assert worker.servers.checks == 1
+    assert worker.servers.diary[:2] == ["1 cells", "1 positions"]
+
+
+async def test_a_shard_that_must_not_be_flushed_ends_the_worker_and_nothing_is_written(
+    worker: Worker,
+) -> None:
+    """Also not on the way out."""
+    worker.servers.unwanted = ShardRefusedError(0, "its log is another one")
+    with pytest.raises(ShardRefusedError):
+        await worker.pulse.run()
+    await worker.pulse.finish()
+    assert worker.servers.diary == []
+    assert worker.checkpointer.owned == {}
 
 
 async def test_a_flush_that_fails_keeps_what_there_is_and_backs_off_until_it_succeeds(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pipeline.builds.comparing.compared import ShardCompared
 from pipeline.placing import slot_of
 from pipeline.rollup.retention import end_ms
-from pipeline.writes.cell_rows import incarnation_of
+from pipeline.slots import incarnation_of
 
 if TYPE_CHECKING:
     from datetime import date

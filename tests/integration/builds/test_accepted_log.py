@@ -74,9 +74,13 @@ def past(tmp_path: Path) -> Iterator[Past]:
 def test_a_log_that_was_made_anew_is_compared_with_what_was_counted_of_it(past: Past) -> None:
     site = past.site
     past.count()
+    counted = log_ends(site.kafka)
     make_topic_anew(site.kafka)
     past.end()
     past.write_on()
+    assert all(new > old for new, old in zip(log_ends(site.kafka), counted, strict=True))
+    refused = site.tally.run("replay", "--new", code=1)
+    assert "younger records" in refused.stderr
     accept(site, "other")
 
     with follower(site):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
 )
@@ -13,6 +13,7 @@ from tests.integration.worker.events import PARTITIONS
 from tests.integration.worker.stream import TOPIC
 
 TIMEOUT_S = 20
+NOT_KNOWN = -1
 
 
 def group_of(build: int) -> str:
@@ -45,10 +46,14 @@ def log_ends(kafka: str, topic: str = TOPIC) -> list[int]:
 
 
 def committed(kafka: str, build: int) -> list[int]:
-    """The committed next offset by partition; below zero where there is none."""
+    """The committed next offset by partition; below zero where there is none, or none is told."""
     with _consumer(kafka, group_of(build)) as consumer:
         wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-        found = {at.partition: at.offset for at in consumer.committed(wanted, timeout=TIMEOUT_S)}
+        try:
+            at = consumer.committed(wanted, timeout=TIMEOUT_S)
+        except KafkaException:  # Such as while its coordinator is loading.
+            return [NOT_KNOWN] * PARTITIONS
+        found = {one.partition: one.offset for one in at}
     return [found[number] for number in range(PARTITIONS)]
 
 

@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +53,10 @@ VIEW = (
     "SELECT counter, region, toUnixTimestamp(window), toInt64(count) "
     "FROM tally.counts_by_region_1m WHERE startsWith(counter, '{family}:')"
 )
+CHECKPOINTED = (
+    "SELECT uniqExact(shard) FROM tally.positions WHERE build = {build} "
+    "AND toUnixTimestamp64Milli(checkpointed_at) > {since_ms}"
+)
 TOTALS = "SELECT counter, toInt64(net) FROM tally.totals WHERE startsWith(counter, '{family}:')"
 
 
@@ -95,9 +99,11 @@ class Site:
         with self._lock:
             return next(self._builds)
 
-    def start_worker(self, build: int, *, fault: str | None = None) -> Worker:
+    def start_worker(
+        self, build: int, *, fault: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> Worker:
         """Start a worker and return at once."""
-        env = {**self.tally.env, **QUICK, "TALLY_BUILD": str(build)}
+        env = {**self.tally.env, **QUICK, "TALLY_BUILD": str(build), **(settings or {})}
         if fault is not None:
             env["TALLY_WORKER_FAULT"] = fault
         with self._lock:
@@ -105,6 +111,36 @@ class Site:
             worker = Worker([*TALLY, "worker"], output_path=path, env=env)
             self.workers.append(worker)
         return worker
+
+    def start_worker_without_checkpoints(self, build: int) -> Worker:
+        """One that checkpoints after its takeover, which is waited for, and only flushes then."""
+        env = {
+            **self.tally.env,
+            **QUICK,
+            "TALLY_BUILD": str(build),
+            "TALLY_CHECKPOINT_INTERVAL_S": "600",
+            "TALLY_HEARTBEAT_INTERVAL_S": "0.5",
+        }
+        started_ms = int(time.time() * 1000)
+        path = self.folder / f"worker-without-checkpoints-build-{build}.txt"
+        worker = Worker([*TALLY, "worker"], output_path=path, env=env)
+        self.workers.append(worker)
+        worker.wait_ready()
+        # Heartbeats bring it into the position rows.
+        self.tally.wait_for(
+            CHECKPOINTED.format(build=build, since_ms=started_ms), [(PARTITIONS,)], timeout_s=60
+        )
+        return worker
+
+    def wait_flushed(self, build: int) -> None:
+        """Block until everything that is in the log now is flushed by a build's workers."""
+        ends = log_ends(self.kafka)
+
+        def is_flushed() -> bool:
+            at = self.positions(build)
+            return all(shard in at and at[shard][0] >= end for shard, end in enumerate(ends))
+
+        wait_until(is_flushed, f"build {build} flushes up to {ends}", timeout_s=60, poll_s=0.2)
 
     def wait_shared(self, workers: list[Worker]) -> None:
         """Block until all these workers together own every partition, and none of them none."""

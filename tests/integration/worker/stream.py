@@ -86,7 +86,7 @@ class Stream(Sender):
         assert not self._thread.is_alive()
         self.flush()
 
-    def wait_for_more(self, messages: int, timeout_s: float = 20) -> None:
+    def wait_for_more(self, messages: int, timeout_s: float = 60) -> None:
         """Block until so many more messages were sent."""
         goal, deadline_s = self.sent + messages, time.monotonic() + timeout_s
         while self.sent < goal:

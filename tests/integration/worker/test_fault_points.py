@@ -9,6 +9,7 @@ from tests.integration.worker.offsets import members
 from tests.integration.worker.scenarios import ONE_BROKER, proved_by
 from tests.integration.worker.site import Site
 from tests.integration.worker.stream import Stream
+from tests.kit.processes import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
@@ -75,10 +76,16 @@ def dies_with_work(fault: str, site: Site, build: int, survivor_id: str) -> None
     """Start a worker that dies at a point, with partitions of its own and cells at stake."""
     before = set(members(site.kafka, build))
     faulty = site.start_worker(build, fault=fault)
-    assert faulty.wait(timeout_s=180) == DIED, faulty.output()
-    found = members(site.kafka, build)
-    [dead_id] = found.keys() - before - {survivor_id}
-    assert found[dead_id]
+    owned: dict[str, set[int]] = {}
+
+    def is_dead() -> bool:
+        # Its session ends ten seconds after it died, and who survives may have joined anew.
+        owned.update({who: parts for who, parts in members(site.kafka, build).items() if parts})
+        return not faulty.running
+
+    wait_until(is_dead, f"it dies at {fault}", timeout_s=180, poll_s=0.3)
+    assert faulty.exit_code == DIED, faulty.output()
+    assert owned.keys() - before - {survivor_id}
     point = fault.partition(":")[0]
     line = rf"^fault point {point} with (\d+) cells at stake$"
     said = re.search(line, faulty.output(), re.MULTILINE)

@@ -18,10 +18,10 @@ from tests.integration.worker.offsets import (
     members,
 )
 from tests.integration.worker.scenarios import ONE_BROKER, proved_by
-from tests.integration.worker.site import QUICK, Site, Worker, fresh_site, trim
+from tests.integration.worker.site import Site, fresh_site, trim
 from tests.integration.worker.stream import TOPIC, Sender
 from tests.kit.processes import Process, wait_until
-from tests.kit.tally import START_TIMEOUT_S, TALLY
+from tests.kit.tally import START_TIMEOUT_S
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for all scenarios
 
@@ -32,11 +32,6 @@ MARKERS = 3
 TRIMMED = 2
 SHORT = 0
 """The partition that is trimmed beyond what was flushed."""
-
-CHECKPOINTED = (
-    "SELECT uniqExact(shard) FROM tally.positions "
-    "WHERE toUnixTimestamp64Milli(checkpointed_at) > {since_ms}"
-)
 
 Place = tuple[int, int]
 """An offset, and the log's time of it."""
@@ -98,20 +93,7 @@ def send(sender: Sender, messages: Messages, count: int, *, but: int | None = No
 
 def flush_without_checkpoint(site: Site, sender: Sender, messages: Messages) -> list[int]:
     """A worker flushes all that is sent and dies; returns where its last checkpoint was."""
-    env = {
-        **site.tally.env,
-        **QUICK,
-        "TALLY_BUILD": str(BUILD),
-        "TALLY_CHECKPOINT_INTERVAL_S": "600",
-        "TALLY_HEARTBEAT_INTERVAL_S": "0.5",
-    }
-    started_ms = time_ms()
-    path = site.folder / "worker-without-checkpoints.txt"
-    worker = Worker([*TALLY, "worker"], output_path=path, env=env)
-    site.workers.append(worker)
-    worker.wait_ready()
-    # The one checkpoint that follows a takeover; heartbeats bring it into the position rows.
-    site.tally.wait_for(CHECKPOINTED.format(since_ms=started_ms), [(PARTITIONS,)], timeout_s=60)
+    worker = site.start_worker_without_checkpoints(BUILD)
     checkpointed = committed(site.kafka, BUILD)
     # What will be trimmed away has no ids, and is not refused: nobody could know it any more.
     for partition in range(PARTITIONS):
@@ -119,12 +101,7 @@ def flush_without_checkpoint(site: Site, sender: Sender, messages: Messages) -> 
             sender.send(marker(partition))
     send(sender, messages, RECORDS, but=SHORT)
     ends = log_ends(site.kafka)
-    wait_until(
-        lambda: all(site.positions(BUILD)[shard][0] >= end for shard, end in enumerate(ends)),
-        "everything is flushed",
-        timeout_s=60,
-        poll_s=0.2,
-    )
+    site.wait_flushed(BUILD)
     worker.kill()
     wait_until(lambda: not members(site.kafka, BUILD), "the group is empty", timeout_s=60)
     assert committed(site.kafka, BUILD) == checkpointed

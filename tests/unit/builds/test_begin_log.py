@@ -2,14 +2,15 @@
 
 import pytest
 
-from pipeline.builds.begin import _check_same_log, _incarnations
+from pipeline.builds.begin import _incarnations
 from pipeline.builds.positions import Reached, _newest
 from pipeline.builds.rebuilds import Rebuild
-from pipeline.control.first_position import first_position
+from pipeline.builds.same_log import check_ends
+from pipeline.control.accepted_rows import first_position
 from pipeline.errors import OperatorError
 from pipeline.rules import CountingRules
 from pipeline.shard import Shard
-from pipeline.writes.cell_rows import incarnate
+from pipeline.slots import incarnate
 
 LOST_MS = 1_794_304_800_000
 
@@ -17,8 +18,15 @@ LOST_MS = 1_794_304_800_000
 def test_a_log_that_ends_before_what_was_counted_is_refused() -> None:
     before = {0: Reached(9, LOST_MS), 1: Reached(30, LOST_MS)}
     with pytest.raises(OperatorError, match=r"ends before .* \(in 1\).*accept-log"):
-        _check_same_log(1, before, [10, 30])
-    _check_same_log(1, before, [10, 31, 0])
+        check_ends(1, before, [10, 30])
+    check_ends(1, before, [10, 31, 0])
+
+
+def test_a_log_with_fewer_partitions_is_told_how_to_get_them_again() -> None:
+    """`tally accept-log` was named alone, which accepts what there is, for ever."""
+    before = {0: Reached(9, LOST_MS), 9: Reached(5, LOST_MS)}
+    with pytest.raises(OperatorError, match=r"\(in 9\).*`tally partitions 10`.*accept-log"):
+        check_ends(1, before, [10])
 
 
 def test_an_accepted_log_is_known_as_another_one_before_anything_of_it_is_flushed() -> None:
@@ -32,7 +40,7 @@ def test_an_accepted_log_is_known_as_another_one_before_anything_of_it_is_flushe
     ]
     found = _newest(rows)[0]
     assert found == Reached(-1, LOST_MS, 1, LOST_MS)
-    _check_same_log(1, {0: found}, [0])
+    check_ends(1, {0: found}, [0])
 
 
 def test_a_new_build_counts_each_shard_under_the_incarnation_that_counts_it_now() -> None:

@@ -53,6 +53,12 @@ def test_a_record_of_that_key_is_no_handover_without_the_header_or_a_build() -> 
     assert handovers_in(replace(one, values=[None])) == []
 
 
+def test_a_record_that_nests_too_deep_is_no_handover() -> None:
+    """It ended every worker that read it: whoever writes to the log could stop all counting."""
+    nested = b'{"build": 2, "x": ' + b"[" * 3000
+    assert handovers_in(replace(records([HANDOVER_KEY]), values=[nested])) == []
+
+
 async def test_the_build_that_takes_over_does_not_wait_when_it_reads_its_handover_again() -> None:
     clock = ManualClock()
     follower = Following(2, 2, Declared(2), lambda _: None, clock)

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pipeline.metrics.definition import (
+    NUMBERS_MAX,
     OPEN_VALUES_MAX,
     Counter,
     Gauge,
@@ -19,6 +20,10 @@ from pipeline.metrics.values import Metrics
 class ByRoute(NamedTuple):
     route: str
     mode: Literal["cached", "exact"]
+
+
+class ByShard(NamedTuple):
+    shard: int
 
 
 class ByCounter(NamedTuple):
@@ -113,6 +118,17 @@ def test_free_text_beyond_its_bound_is_counted_as_other_and_not_remembered() -> 
     assert len(requests) == OPEN_VALUES_MAX + 1
     assert found['tally_test_requests_total{mode="exact",route="other"}'] == 50
     assert len(metrics._known) == OPEN_VALUES_MAX
+
+
+def test_numbers_beyond_their_bound_are_counted_as_other_as_well() -> None:
+    lag = Gauge("tally_test_lag", ByShard, "A lag.")
+    metrics = Metrics([lag])
+    for shard in range(NUMBERS_MAX + 50):
+        metrics.set(lag(shard=shard), 7)
+    found = exposed(metrics)
+    assert len([name for name in found if name.startswith("tally_test_lag")]) == NUMBERS_MAX + 1
+    assert found['tally_test_lag{shard="other"}'] == 7
+    assert len(metrics._known) == NUMBERS_MAX
 
 
 def test_no_two_metrics_have_a_name_in_common() -> None:

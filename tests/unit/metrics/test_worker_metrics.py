@@ -26,7 +26,14 @@ def metrics() -> Metrics:
 
 async def test_writes_are_told_by_kind_with_their_durations_and_failures(metrics: Metrics) -> None:
     worker = test_pulse.Worker()
-    pulse = Pulse(worker.checkpointer, worker.pulse._group, worker.room, worker.pace, metrics)
+    pulse = Pulse(
+        worker.checkpointer,
+        worker.pulse._group,
+        worker.room,
+        worker.pace,
+        check_first=worker.servers.check_first,
+        meter=metrics,
+    )
     worker.servers.pulse = None
     worker.servers.failures = [TryAgainError("away")]
     await pulse.beat()

@@ -24,6 +24,7 @@ CHECKSUMS = {
     "0016_strict.sql": "8735ff62f95fd856d59b713cb795063e8d0908d55dcd62899e79f97a4e573dbe",
     "0017_partitions.sql": "11fb742c37343d5425456645a72f2f95e6d0df6b379aebda7a4b52407bf56824",
     "0018_incarnations.sql": "e7b0649fad7369eb96fcb6efabe92145bd7a5c20ca1360a3febd6f1754f2b7c2",
+    "0019_put_back.sql": "0a6c21f60b6ebb3ec5f356f58c9d25667afc1e0767590d63b10f66523ebe8961",
 }
 
 

@@ -52,3 +52,12 @@ def test_a_state_that_could_not_be_written_again_is_told(value: object) -> None:
 def test_a_key_that_is_no_text_is_told() -> None:
     with pytest.raises(OperatorError, match="this Tally does not know"):
         counter_of(b"\x93\x01\xa3a:\x9f\xc4\x01w")
+
+
+def test_a_value_that_nests_too_deep_is_told() -> None:
+    """More than a whole one has, and no end of it."""
+    nested = b"\x99" + msgspec.msgpack.encode(WHOLE)[1:] + b"\x91" * 3000
+    with pytest.raises(OperatorError, match="this Tally does not know"):
+        read_state(nested)
+    with pytest.raises(OperatorError, match="this Tally does not know"):
+        told(nested)

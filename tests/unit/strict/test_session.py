@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
 
 from pipeline.errors import ShardRefusedError, TryAgainError
 from pipeline.fenced_commits import commit_in
@@ -137,6 +138,43 @@ async def test_commands_that_were_deleted_before_their_turn_are_not_passed_over_
     with pytest.raises(ShardRefusedError, match=r"from offset 4 on was deleted.* begins at 6 now"):
         await session._check_unbroken(fetched(6))
     await session._check_unbroken({TopicPartition("tally.strict", 9): fetched(3).popitem()[1]})
+
+
+async def test_what_ends_a_partition_and_is_no_command_is_passed() -> None:
+    """Ends of transactions stayed undecided, and were missed when the log had deleted them."""
+
+    class Consumer:
+        """It has read partition 0 up to 7, looks for its place in 1, and does not have 2."""
+
+        async def position(self, tp: TopicPartition) -> int:
+            if tp.partition == 1:
+                await asyncio.Event().wait()
+            if tp.partition == 2:
+                raise IllegalStateError
+            return 7
+
+    start = 0
+
+    class Reader:
+        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
+            return start, 7
+
+    nobody = cast("Any", None)
+    session = Session(
+        cast("Any", Consumer()),
+        nobody,
+        cast("Any", Reader()),
+        3,
+        values=nobody,
+        clock=ManualClock(),
+        meter=UNMEASURED,
+    )
+    session._next = {0: 6, 1: 3, 2: 5}
+    await session._move_on()
+    assert session._next == {0: 7, 1: 3, 2: 5}
+    session._next, start = {0: 4}, 7
+    with pytest.raises(ShardRefusedError, match=r"from offset 4 on was deleted.* begins at 7 now"):
+        await session._move_on()
 
 
 async def test_nothing_is_committed_by_who_is_in_no_generation() -> None:

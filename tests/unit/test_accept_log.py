@@ -1,0 +1,128 @@
+"""Where shards go on that `tally accept-log` accepts; what ends it early is told in a line."""
+
+from typing import Any, cast
+
+import pytest
+
+from pipeline.builds.positions import Reached
+from pipeline.changelog_writer import BrokenProducerError
+from pipeline.control.accept_log import Accepted, LogAcceptor
+from pipeline.control.going_on import Flushed
+from pipeline.errors import TryAgainError
+from pipeline.log_check import RecoveryReader
+from pipeline.shard import BatchMark, Shard
+from schemas.addresses import KafkaAddress
+from tests.unit.test_flushed_check import Log
+
+NOW_MS = 1_700_000_000_000
+
+
+class Nobody:
+    """Takes whatever is written, and has flushed nothing."""
+
+    async def append(self, *_: Any) -> None: ...
+
+    async def append_dead_letters(self, *_: Any) -> None: ...
+
+    async def letters(self, *_: Any) -> None: ...
+
+    async def position(self, *_: Any) -> None: ...
+
+    def read(self, _shard: Shard) -> Flushed:
+        return Flushed(-1, {})
+
+
+class Acceptor(LogAcceptor):
+    """Of one partition, whose log has records of these times; no Kafka is asked."""
+
+    def __init__(self, times_ms: list[int], counted: Reached | None) -> None:
+        log = Log(times_ms)
+        nobody = cast("Any", Nobody())
+        super().__init__(
+            KafkaAddress("127.0.0.1:1"),
+            1,
+            1,
+            reader=cast("Any", log),
+            recovery=_Unread(cast("Any", log), "changelog", "increments"),
+            changelog=nobody,
+            flushed=nobody,
+            counted={} if counted is None else {0: counted},
+            tell=nobody,
+        )
+
+    def _check_stopped(self) -> None: ...
+
+    def _commit(self, partition: int, offset: int) -> None: ...
+
+    async def at(self, shard: Shard) -> Accepted:
+        accepted = await self._accept_shard(shard)
+        assert accepted is not None
+        return accepted
+
+
+class _Unread(RecoveryReader):
+    """Of what is read for its ids there is none."""
+
+    async def read_ahead(self, _partition: int, _offset: int) -> None:
+        return None
+
+
+async def test_a_log_goes_on_at_the_first_record_that_is_younger_than_all_that_was_counted() -> (
+    None
+):
+    """It went by the last batch alone: leaders' clocks differ, and what an earlier one had taken
+    was counted twice."""
+    times_ms = [NOW_MS + late for late in (0, 600, 990, 400, 500)]
+    counted_ms = NOW_MS + 990
+    shard = Shard(0, 7, log_ms=counted_ms, last_batch=BatchMark(6, 1, NOW_MS + 500))
+    acceptor = Acceptor([*times_ms, NOW_MS + 2_000], Reached(6, counted_ms))
+    assert (await acceptor.at(shard)).start == 5
+
+
+async def test_a_log_that_loses_more_before_anything_of_it_is_counted_counts_nothing_twice() -> (
+    None
+):
+    """A shard that was accepted has no last batch yet: it began at the log's start."""
+    shard = Shard(0, 5, log_ms=NOW_MS, incarnation=1)
+    acceptor = Acceptor([NOW_MS - 2, NOW_MS - 1, NOW_MS, NOW_MS + 9], Reached(4, NOW_MS, 1))
+    accepted = await acceptor.at(shard)
+    assert (accepted.start, accepted.incarnation) == (3, 2)
+
+
+async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
+    class Trimmed(Log):
+        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
+            return 3, len(self.times_ms)
+
+    acceptor = Acceptor([], Reached(9, NOW_MS))
+    acceptor._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
+    acceptor._recovery = _Unread(acceptor._reader, "changelog", "increments")
+    acceptor._flushed = cast("Any", type("Some", (), {"read": lambda *_: Flushed(9, {})})())
+    accepted = await acceptor.at(Shard(0, 2, log_ms=NOW_MS - 5))
+    assert (accepted.start, accepted.trimmed) == (5, False)
+
+
+@pytest.mark.parametrize("position", [1_000, 2])
+async def test_what_an_incarnation_counted_that_the_changelog_forgot_is_counted_once(
+    position: int,
+) -> None:
+    """All that the log has of it was counted again, by an incarnation of its own."""
+    times_ms = [NOW_MS + at for at in range(6)]
+    lost = Shard(0, position, log_ms=NOW_MS - 60_000, last_batch=BatchMark(1, 1, NOW_MS - 60_000))
+    accepted = await Acceptor(times_ms, Reached(9, NOW_MS + 9, 1, NOW_MS)).at(lost)
+    assert (accepted.start, accepted.incarnation) == (6, 2)
+    accepted = await Acceptor(times_ms, Reached(3, NOW_MS + 3, 1, NOW_MS)).at(
+        Shard(0, position, log_ms=NOW_MS - 60_000)
+    )
+    assert (accepted.start, accepted.incarnation) == (4, 2)
+
+
+async def test_a_producer_that_can_write_no_more_is_followed_by_another_process() -> None:
+    """It was a traceback."""
+
+    class Broken(Acceptor):
+        def _check_stopped(self) -> None:
+            raise BrokenProducerError("the changelog could not be written")
+
+    with pytest.raises(TryAgainError, match="could not be written; run this again"):
+        await Broken([], None).accept()
