@@ -29,5 +29,11 @@ def read_document(text: str, file: str) -> dict[str, Any]:
 
 
 def mistake(text: str, file: str, place: tuple[str, ...], reason: str) -> OperatorError:
-    """What is wrong at a place of the document. Pure."""
-    return OperatorError(f"{file}:{line_of(text, place)}: {'.'.join(place)}: {reason}")
+    """What is wrong at a place of the document, in one line. Pure."""
+    field = ".".join(map(_shown, place))
+    return OperatorError(f"{file}:{line_of(text, place)}: {field}: {reason}")
+
+
+def _shown(name: str) -> str:
+    """A name as it is, or as Python would write it where a terminal would do something else."""
+    return name if name.isprintable() else repr(name)[1:-1]

@@ -7,6 +7,10 @@ four times as many with half the error, so that all errors together stay below t
 Members are given as the two halves of a hash of 128 bits, which give the bits of each filter
 (Kirsch and Mitzenmacher: two hashes do as well as many). State depends on the members and their
 order alone, never on how they were cut into calls.
+
+Bits that are stored have neither head nor version here: they are in changelogs alone, whose format
+(pipeline/changelog.py) stands for them. Other bits for a member need another format there, since
+what was stored before would be read without a word, and everybody would count again.
 """
 
 from __future__ import annotations

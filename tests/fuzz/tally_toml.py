@@ -22,6 +22,8 @@ def seeds() -> list[bytes]:
         b"a = 1979-05-27T07:32:00Z\nb = [[1], [{c = 0x1F}]]\n[[d]]\n",
         b"[default]\nkind = " + b"[" * 200 + b"]" * 200,
         b"ids_per_partition = " + b"9" * 5000,
+        # Found: the line break was in the error.
+        b'[families."a\\fb:"]\n"c\\u2028" = 1\n',
     ]
 
 

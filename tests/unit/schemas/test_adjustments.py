@@ -85,3 +85,12 @@ def test_the_window_of_1970_is_a_window() -> None:
 def test_a_draft_needs_neither_who_nor_why_nor_id() -> None:
     draft = check_draft({"counter": "a:b", "by": 3, "who": None})
     assert (draft.who, draft.why, draft.id, draft.contents) == (None, None, None, (3, "", "", 0))
+
+
+def test_of_many_reasons_the_first_are_told_and_the_rest_counted() -> None:
+    unknown = {f"unknown-{number:02}-{'x' * 100}": 1 for number in range(20)}
+    with pytest.raises(BadInputError) as caught:
+        read(**unknown)
+    *told, rest = str(caught.value).partition(": ")[2].split("; ")
+    assert told == [f"{name[:40]}: unknown field" for name in list(unknown)[:12]]
+    assert rest == "and 8 more"

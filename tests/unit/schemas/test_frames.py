@@ -8,7 +8,7 @@ from pyarrow import ipc
 from pipeline.errors import BadInputError
 from schemas.checks import bad_rows
 from schemas.frame_columns import as_text, repeated_text_bytes
-from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
+from schemas.frame_limits import MAX_FRAME_BYTES, MAX_FRAME_MESSAGES, MAX_FRAME_ROWS, MAX_TEXT_BYTES
 from schemas.frame_weights import Weight, weights_of
 from schemas.frames import (
     FRAME_SCHEMA,
@@ -112,6 +112,9 @@ UNREADABLE = {
     ),
     f"more than {MAX_FRAME_ROWS} rows": as_stream(
         pa.table({"counter": pa.repeat("a:1", MAX_FRAME_ROWS + 1).dictionary_encode()})
+    ),
+    f"more than {MAX_FRAME_MESSAGES} batches": as_stream(
+        pa.concat_tables([pa.table({"counter": ["a:1"]})] * MAX_FRAME_MESSAGES)
     ),
 }
 

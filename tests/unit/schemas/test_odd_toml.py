@@ -36,3 +36,21 @@ def test_a_line_of_a_text_that_looks_like_a_key_is_none() -> None:
 )
 def test_moments_at_the_ends_of_time_are_read(moment: str, at_ms: int) -> None:
     assert parse_tokens(f"{TOKEN}expires = {moment}\n").tokens["x"].expires == at_ms
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (r"a\fb", r"a\x0cb"),
+        (r"a\nb", r"a\nb"),
+        (r"\u2028", r"\u2028"),
+        (r"\u001b[31m", r"\x1b[31m"),
+    ],
+    ids=["a form feed", "a line break", "a line separator", "a colour"],
+)
+def test_a_mistake_is_told_in_one_line_whatever_its_name_has(key: str, told: str) -> None:
+    """Found by fuzzing. A terminal would also have done what a name tells it to."""
+    with pytest.raises(OperatorError) as error:
+        parse_families(f'[families.x]\n"{key}" = 1\n')
+    assert str(error.value).startswith(f"tally.toml:2: families.x.{told}: unknown")
+    assert len(str(error.value).splitlines()) == 1
