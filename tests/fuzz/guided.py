@@ -16,7 +16,7 @@ _NATIVE = Path(__file__).parents[2] / "pipeline" / "native"
 COMPILED = ["pipeline.native", *(f"pipeline.native.{path.stem}" for path in _NATIVE.glob("*.py"))]
 """What Numba compiles must be left as it is."""
 
-OURS = ["pipeline", "schemas", "sketches", "jwt", "tomllib"]
+OURS = ["pipeline", "schemas", "sketches", "jwt", "tarfile", "tomllib"]
 
 
 def main() -> None:

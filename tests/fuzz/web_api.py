@@ -1,6 +1,7 @@
 """Requests to the web API: the real app, with nobody behind it, so that questions fail politely.
 
-An input is lines: the method, the path and query as sent, headers up to an empty line, the body.
+Each is asked twice, of an app that asks for no token and of one that does. An input is lines: the
+method, the path and query as sent, headers up to an empty line, the body.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
+from pipeline.access.access import Access
+from pipeline.access.grant import Grant, Rights
+from pipeline.access.tokens import Known, digest_of
+from pipeline.clock import Clock
 from pipeline.errors import TryAgainError
 from pipeline.web.app import build_app
 from pipeline.web.services import Services
@@ -26,6 +31,7 @@ _WAIT_S = 5.0
 _ASKS_SERVERS = ("/metrics", "/api/v1/shards")
 """They take no bodies and hardly a parameter, and wait for servers that are not there."""
 _PIECE_BYTES = 1000
+_TOKEN = "tally_" + "a" * 43
 
 
 def seeds() -> list[bytes]:
@@ -50,29 +56,41 @@ def seeds() -> list[bytes]:
         b"POST\n/api/v1/counters/a:b/acquire" + json_type + b'{"limit":5,"window_ms":1000}',
         b"POST\n/api/v1/counters/a:b/shards" + json_type + b'{"shards":4,"for_s":60}',
         b"POST\n/api/v1/increments\n\n" + b'{"counter":"a:b"}\nnope\n{"counter":"a:c","delta":0}',
-        b"POST\n/api/v1/session" + json_type + b'{"token":"tally_x"}',
+        b"POST\n/session" + json_type + b'{"token":"tally_x"}',
+        b"POST\n/session" + json_type + b'{"token":"%s"}' % _TOKEN.encode(),
+        b"GET\n/api/v1/counters/likes:x\nauthorization: Bearer %s\n\n" % _TOKEN.encode(),
+        b"GET\n/api/v1/counters/views:x\ncookie: tally_token=%s; a=b\n\n" % _TOKEN.encode(),
         b"POST\n/api/v1/counters/a:b/increment" + json_type + b"[" * 3000,
         b"POST\n/api/v1/increments\ncontent-encoding: gzip\n\n\x1f\x8b\x08\0",
-        b"DELETE\n/api/v1/session\ncookie: tally=x\nauthorization: Bearer \xff\n\n",
+        b"DELETE\n/session\ncookie: tally=x\nauthorization: Bearer \xff\n\n",
     ]
 
 
 @cache
-def _app() -> tuple[Any, asyncio.AbstractEventLoop]:
-    clock = ManualClock(1_790_000_000.0)
-    services = Services(Settings(config=None), clock)
-    Offline(TryAgainError("nobody is behind this")).stand_in(services)
+def _apps() -> tuple[tuple[Any, Any], asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     atexit.register(loop.close)
-    return build_app(services), loop
+    clock = ManualClock(1_790_000_000.0)
+    known = Known(Grant("dashboard", Rights(read=frozenset({"likes"}))), digest_of(_TOKEN), None)
+    return (_app(clock, None), _app(clock, Access(clock, also=[known]))), loop
+
+
+def _app(clock: Clock, access: Access | None) -> Any:
+    services = Services(Settings(config=None), clock)
+    services.access = access
+    Offline(TryAgainError("nobody is behind this")).stand_in(services)
+    return build_app(services)
 
 
 def check(data: bytes) -> None:
-    app, loop = _app()
-    scope, body = _scope(data)
-    if scope["path"].rstrip("/") in _ASKS_SERVERS:
-        return
-    status, headers, answer = loop.run_until_complete(_asked(app, scope, body))
+    apps, loop = _apps()
+    for app in apps:
+        scope, body = _scope(data)
+        if scope["path"].rstrip("/") not in _ASKS_SERVERS:
+            _is_as_promised(*loop.run_until_complete(_asked(app, scope, body)))
+
+
+def _is_as_promised(status: int, headers: dict[bytes, bytes], answer: bytes) -> None:
     assert status < 500 or status == 503, (status, answer[:300])
     if 400 <= status < 500 and headers.get(b"content-type", b"").startswith(b"application/"):
         document = json.loads(answer)
