@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.run import RATE_PER_S, run, tidy
-from tests.chaos.schedule import KINDS, schedule
+from tests.chaos.schedule import IMPOSSIBLE, KINDS, possible, schedule
 from tests.kit.kafka import why_no_kafka
 
 
@@ -27,14 +27,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
     kinds = tuple(given.only or KINDS)
+    kind = "kafka" if given.kafka else "embedded"
     if given.show:
-        print(*schedule(seed, given.minutes * 60, kinds), sep="\n")
+        print(*possible(schedule(seed, given.minutes * 60, kinds), IMPOSSIBLE[kind]), sep="\n")
         return 0
     if given.kafka and (why := why_no_kafka()) is not None:
         print(why, file=sys.stderr)
         return 2
     folder = Path(tempfile.mkdtemp(prefix=f"tally-chaos-{seed}-"))
-    kind = "kafka" if given.kafka else "embedded"
 
     def tell(text: str) -> None:
         print(text, flush=True)

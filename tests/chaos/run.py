@@ -4,13 +4,14 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.crew import Crew
 from tests.chaos.harms import Harms
 from tests.chaos.quiet import settle
-from tests.chaos.schedule import KINDS, schedule
+from tests.chaos.schedule import KINDS, LULL_MORE_S, Harm, lull_ends, possible, schedule
+from tests.chaos.score import Score
 from tests.chaos.site import Site
 from tests.integration.worker.events import PARTITIONS
 from tests.kit.processes import wait_until
@@ -35,7 +36,10 @@ class Outcome:
 
     seed: int
     verdict: Verdict
-    harms: dict[str, int] = field(default_factory=dict)
+    harms: Score
+    planned: frozenset[str] = frozenset()
+    """Kinds of harm that the schedule had for this site."""
+
     replayed: Verdict | None = None
 
     @property
@@ -43,10 +47,15 @@ class Outcome:
         """All of them."""
         return [*self.verdict.differences, *(self.replayed.differences if self.replayed else [])]
 
+    @property
+    def undone(self) -> list[str]:
+        """Kinds that were planned and not once done amid the others."""
+        return self.harms.undone(self.planned)
+
     def __str__(self) -> str:
-        done = ", ".join(f"{kind} {count}" for kind, count in sorted(self.harms.items()))
+        never = f"\nnever done: {', '.join(self.undone)}" if self.undone else ""
         again = f"\ncounted again from the log: {self.replayed}" if self.replayed else ""
-        return f"seed {self.seed}\n{self.verdict}{again}\nharms: {done}"
+        return f"seed {self.seed}\n{self.verdict}{again}\n{self.harms}{never}"
 
 
 def run(
@@ -63,8 +72,8 @@ def run(
     """Blocks for `seconds`, and then until all is counted and compared.
 
     With a `pace` of 3 the same harms come three times as slowly, for machines that are busy.
-    Raises AssertionError where something does not come back by itself; differences are in the
-    outcome.
+    Raises AssertionError where something does not come back by itself, and ExceptionGroup where a
+    harm met with what no server that is away explains; differences are in the outcome.
     """
     tell(f"seed {seed}: {seconds:g} s on {kind}, in {folder}")
     site = Site(kind, folder, tell)
@@ -82,17 +91,18 @@ def run(
             "workers count",
             timeout_s=READY_TIMEOUT_S,
         )
+        for one, why in site.impossible.items():
+            tell(f"left out: {one}: {why}")
+        planned = possible(schedule(seed, seconds, kinds), site.impossible)
         crew.start()
         began_s = time.monotonic()
-        for harm in schedule(seed, seconds, kinds):
-            time.sleep(max(0.0, began_s + harm.at_s * pace - time.monotonic()))
-            harms.begin(harm)
-        time.sleep(max(0.0, began_s + seconds * pace - time.monotonic()))
-        tell(f"{seconds * pace:7.1f} s  all is made well; senders finish")
+        _play(planned, harms, lull_ends(seconds, kinds), seconds, pace)
+        tell(f"{time.monotonic() - began_s:7.1f} s  all is made well; senders finish")
         harms.end()
         crew.finish()
         tell(f"{time.monotonic() - began_s:7.1f} s  all is acknowledged; workers count")
-        outcome = Outcome(seed, _compared(site, crew, began_s, tell), harms.begun)
+        verdict = _compared(site, crew, began_s, tell)
+        outcome = Outcome(seed, verdict, harms.score, frozenset(harm.kind for harm in planned))
         if seconds >= REPLAYED_FROM_S and not outcome.differences:
             tell(f"{time.monotonic() - began_s:7.1f} s  all is true; the log is counted again")
             harms.replay(REPLAY_TIMEOUT_S)
@@ -111,12 +121,29 @@ def run(
         site.close()
 
 
+def _play(
+    planned: Sequence[Harm], harms: Harms, ends_s: Sequence[float], seconds: float, pace: float
+) -> None:
+    """Begin each harm in its time. A lull lasts until its replay has ended, within bounds."""
+    began_s = time.monotonic()
+    left = list(planned)
+    for end_s in [*ends_s, seconds]:
+        while left and left[0].at_s < end_s:
+            time.sleep(max(0.0, began_s + left[0].at_s * pace - time.monotonic()))
+            harms.begin(left.pop(0))
+        time.sleep(max(0.0, began_s + end_s * pace - time.monotonic()))
+        if end_s in ends_s:
+            began_s += harms.wait_for_replay(LULL_MORE_S)
+
+
 def _keep(folder: Path) -> None:
     """The disks go with the site; whoever looks for the cause wants to read both."""
     for data in (folder / "log" / "data", folder / "clickhouse"):
         # What is written and removed meanwhile need not be whole.
         with contextlib.suppress(OSError, shutil.Error):
-            shutil.copytree(data, folder / "kept" / data.relative_to(folder), dirs_exist_ok=True)
+            shutil.copytree(
+                data, folder / "kept" / data.relative_to(folder), symlinks=True, dirs_exist_ok=True
+            )
 
 
 def _compared(site: Site, crew: Crew, began_s: float, tell: Callable[[str], None]) -> Verdict:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.chaos.links import Link
 from tests.chaos.part import write_skew
 from tests.chaos.rules import FIRST
-from tests.chaos.schedule import WEBS, WORKERS
+from tests.chaos.schedule import IMPOSSIBLE, WEBS, WORKERS
 from tests.integration.worker.site import make_topic
 from tests.kit.brokers import Broker
 from tests.kit.disks import Disk
@@ -19,7 +20,6 @@ from tests.kit.door import Door
 from tests.kit.embedded import EmbeddedLog
 from tests.kit.kafka import RealKafka
 from tests.kit.processes import Process, free_port
-from tests.kit.proxy import Proxy
 from tests.kit.tally import RunningTally
 from tests.kit.web import Web
 
@@ -42,6 +42,8 @@ class Site:
 
     def __init__(self, kind: str, folder: Path, tell: Callable[[str], None]) -> None:
         """`kind` is `embedded` or `kafka`. Nothing is started yet."""
+        self.impossible = dict(IMPOSSIBLE[kind])
+        """Harms that cannot be done to it, and why; all are known once it is started."""
         self.kind = kind
         self.folder = folder
         self._tell = tell
@@ -54,7 +56,7 @@ class Site:
         data = {"log": folder / "log" / "data", "clickhouse": folder / "clickhouse"}
         self.disks = {name: Disk(data[name], size) for name, size in DISK_MB.items()}
         log_port, clickhouse_port = free_port(), free_port()
-        self.proxies = {"log": Proxy(log_port), "clickhouse": Proxy(clickhouse_port)}
+        self.proxies = {"log": Link(log_port), "clickhouse": Link(clickhouse_port)}
         self._ports = log_port, clickhouse_port
         self.broker: Broker
         self.door = Door(folder, clickhouse_port, self._program("clickhouse"))
@@ -89,7 +91,7 @@ class Site:
         """Block until the servers answer; workers and webs come up behind."""
         for name, disk in self.disks.items():
             if (why := disk.mount()) is not None:
-                self._tell(f"{name}: {why}")
+                self.impossible[f"fill disk of {name}"] = why
         self.broker = self._made_broker()
         self.broker.start()
         make_topic(self.broker.bootstrap)
@@ -123,6 +125,13 @@ class Site:
         with contextlib.suppress(RuntimeError):
             return self.door.process
         return None
+
+    def runs(self, part: str) -> bool:
+        """Whether a part's process is there now: `log`, `clickhouse`, `worker-0`, `web-1`."""
+        if part == "log":
+            return self.broker.running
+        process = self.process(part)
+        return process is not None and process.running
 
     def said(self) -> str:
         """The last that each worker wrote."""

@@ -2,7 +2,8 @@
 
 They go to tests/fixtures/formats. A file is made once, when its format gets a new version, and
 never again: it stands for what people have stored. So files that are there are left alone.
-tests/unit/formats reads them; what they hold is told there by hand.
+tests/unit/formats reads them; what they hold is told there by hand. Those of formats that are no
+longer written have no maker here: changelog-1.json was written by the last version that had it.
 """
 
 import io
@@ -17,18 +18,24 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
+from pipeline.absorb import FLUSH_KIND, HEARTBEAT_KIND
+from pipeline.builds.following import HANDOVER_KEY, HANDOVER_KIND, HandoverValue
 from pipeline.changelog import checkpoint_records, filter_records, member_records, sketch_records
 from pipeline.dead_letters import DeadLetter
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.meta import CommittedOffset, Meta
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig
+from pipeline.lanes import CONTENT_TYPE_HEADER, KIND_HEADER, RETRY_HEADER
+from pipeline.once.members import MemberKeys
 from pipeline.planning.plan import Hint, OverSharded, Split
 from pipeline.produce.progress import Progress, mark
-from pipeline.rules import CountingRules, FamilyRules
+from pipeline.rules import RULES_KIND, CountingRules, FamilyRules
 from pipeline.shard import BatchMark, Fetched, Row, Shard
 from pipeline.strict.changelog import record_key, record_value
 from pipeline.strict.state import CounterState
+from schemas.adjustments import ADJUSTMENT_KIND, Adjustment
+from schemas.frames import FRAME_CONTENT_TYPE, encode_frame
 from schemas.strict import check_command
 from sketches.distinct import Distinct
 from sketches.frequency import Frequency
@@ -76,6 +83,74 @@ def changelog() -> bytes:
         *chain.from_iterable(filter_records(one, 0, 1) for one in snapshot.members.filters),
     ]
     return _pairs(checkpoint_records(snapshot, 1, sketches, members))
+
+
+def changelog_filter() -> bytes:
+    """Partition 3 at two checkpoints: a whole filter of two stages, then five keys by number."""
+    families = {"seen": FamilyRules(once_per_member=True, once_per_error=0.1)}
+    shard = Shard(3, rules=CountingRules(7, families=families), last_batch=BatchMark(0, 7, 0))
+    written: dict[bytes, bytes | None] = {}
+    for name, first, count in (("early", 0, 4_400), ("late", 4_400, 5)):
+        at = range(first, first + count)
+        rows = [Row(n, 0, "seen:page", "", T0_MS, 1, None, f"{name}-{n - first}") for n in at]
+        told = Fetched(np.array(at), np.full(count, T0_MS), at.stop)
+        assert shard.absorb_rows(rows, told) == []
+        snapshot = shard.snapshot(checkpoint=True)
+        assert snapshot.members is not None
+        [saved] = snapshot.members.filters
+        records = filter_records(saved, 0, 1)
+        written.update(checkpoint_records(snapshot, 1, members=records))
+        keys = MemberKeys([], {saved.name: [key for key, _ in records]})
+        shard.members.confirm(snapshot.members, keys)
+    return _pairs(written.items())
+
+
+def log_records() -> bytes:
+    """Every kind of record that `tally.increments` may have, in log order."""
+    adjustment = Adjustment(
+        counter="views:home", by=-4, region="eu", grain="1m", window=T0_MS,
+        who="ada", why="a test", id="mend-1", before=5, after=1, at=T0_MS,
+    )  # fmt: skip
+    frame = encode_frame(
+        {
+            "counter": ["views:home", "views:home", "likes:post-1"],
+            "delta": [2, -1, 1],
+            "at": [T0_MS, None, T0_MS],
+            "member": ["ada", None, "ada"],
+            "region": ["eu", None, None],
+            "id": ["order-1", None, None],
+        }
+    )
+    event = {"counter": "views:home", "region": "eu", "at": T0_MS, "id": "order-1", "delta": 2}
+    records: list[tuple[dict[str, str], bytes | None, bytes]] = [
+        ({KIND_HEADER: RULES_KIND}, None, RULES.bytes),
+        ({}, None, b'{"counter": "views:home", "region": "eu", "member": "bob", "delta": 5}'),
+        ({CONTENT_TYPE_HEADER: FRAME_CONTENT_TYPE}, None, frame),
+        ({}, None, json.dumps(event).encode()),
+        ({KIND_HEADER: ADJUSTMENT_KIND}, b"views:home", adjustment.bytes()),
+        ({KIND_HEADER: HEARTBEAT_KIND}, None, b""),
+        ({KIND_HEADER: FLUSH_KIND}, None, b""),
+        ({KIND_HEADER: HANDOVER_KIND}, HANDOVER_KEY, msgspec.json.encode(HandoverValue(2))),
+        ({}, None, b'{"counter": "views:home", "delta": 0}'),
+        ({RETRY_HEADER: f"8/0/{T0_MS}"}, None, b'{"counter": "views:home", "delta": 7}'),
+        ({RETRY_HEADER: f"8/0/{T0_MS}"}, None, b'{"counter": "views:home", "delta": 7}'),
+    ]
+    return _json(
+        [
+            [headers, None if key is None else key.hex(), value.hex()]
+            for headers, key, value in records
+        ]
+    )
+
+
+def strict_commands() -> bytes:
+    asked: list[dict[str, object]] = [
+        {"id": "a", "counter": "stock:shoes", "op": "increment", "amount": 10},
+        {"id": "b", "counter": "stock:shoes", "op": "decrement", "amount": 9, "floor": 2},
+        {"id": "c", "counter": "stock:shoes", "op": "acquire", "limit": 2, "window_ms": 60_000},
+        {"id": "a", "counter": "stock:shoes", "op": "decrement"},
+    ]
+    return _json([check_command(one).record().decode() for one in asked])
 
 
 def strict() -> bytes:
@@ -171,6 +246,9 @@ def _log_files() -> dict[str, bytes]:
 
 MAKERS: dict[str, Callable[[], bytes]] = {
     "changelog-2.json": changelog,
+    "changelog-2-filter.json": changelog_filter,
+    "log-records.json": log_records,
+    "strict-commands.json": strict_commands,
     "strict-changelog-1.json": strict,
     "sketches-1.json": sketches,
     "rules-1.json": rules,
@@ -178,7 +256,7 @@ MAKERS: dict[str, Callable[[], bytes]] = {
     "produce-progress-1.json": progress,
     "dead-letter-1.json": letter,
     "segment-2.log": segment,
-    "sidecar-1.meta": segment_sidecar,
+    "sidecar-2.meta": segment_sidecar,
     "log-meta-1.sqlite": log_meta,
 }
 

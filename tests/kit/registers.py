@@ -1,11 +1,12 @@
 """HyperLogLog registers by their definition, for truths: knows nothing of Tally."""
 
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from clickhouse_cityhash.cityhash import CityHash64
 
 REGISTER_BITS = 12
-STANDARD_ERROR = 1.04 / 2 ** (REGISTER_BITS / 2)
 
 
 def registers_of(members: Iterable[str]) -> dict[int, int]:
@@ -17,3 +18,37 @@ def registers_of(members: Iterable[str]) -> dict[int, int]:
         register = int(digits[:REGISTER_BITS], 2)
         ranks[register] = max(ranks.get(register, 0), len(rest) - len(rest.lstrip("0")) + 1)
     return ranks
+
+
+def estimate_of(ranks: Mapping[int, int]) -> float:
+    """About how many members gave these registers, by Ertl's estimator (arXiv 1702.01284, 6)."""
+    registers, rank_max = 1 << REGISTER_BITS, 64 - REGISTER_BITS + 1
+    counts = Counter(ranks.values())
+    total: float = registers * _tau(1 - counts[rank_max] / registers)
+    for rank in range(rank_max - 1, 0, -1):
+        total = (total + counts[rank]) / 2
+    total += registers * _sigma((registers - len(ranks)) / registers)
+    return registers * registers / (2 * math.log(2) * total)
+
+
+def _sigma(empty: float) -> float:
+    """Of the share of registers without a member."""
+    total, power, weight = empty, empty, 1.0
+    while (power := power * power) > 0:
+        total += power * weight
+        weight *= 2
+        if weight > 2**64:
+            return math.inf
+    return total
+
+
+def _tau(below: float) -> float:
+    """Of the share of registers whose rank is not the greatest there is."""
+    if below in {0.0, 1.0}:
+        return 0.0
+    total, root, weight = 1 - below, below, 1.0
+    for _ in range(64):
+        root = math.sqrt(root)
+        weight /= 2
+        total -= (1 - root) ** 2 * weight
+    return total / 3

@@ -24,7 +24,7 @@ from tests.kit.up import Found, running_up
 PROMPT = "    $ "
 INDENT = "    "
 PATIENCE_S = 60.0
-COMMAND_S = 120.0
+COMMAND_S = 600.0
 _FENCE = re.compile(r'```\w+ title="(?P<name>[^"]+)"')
 _SHOWN_ADDRESSES = {
     "kafka": "127.0.0.1:19092",

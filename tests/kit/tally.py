@@ -63,7 +63,7 @@ class RunningTally:
             input=_as_bytes(stdin).decode(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             env={**os.environ, **NO_COLOUR, **self.env},
         )
         return _expected(code, done)
@@ -71,6 +71,20 @@ class RunningTally:
     def json(self, *arguments: str, stdin: str | bytes = b"", code: int = 0) -> Any:
         """Run a command with --json and read the one document it prints."""
         return json.loads(self.run(*arguments, "--json", stdin=stdin, code=code).stdout)
+
+    def healthy_status(self) -> Any:
+        """What `tally status` says once all is well, as it is from workers' first checkpoint on."""
+        said: list[Done] = []
+
+        def is_healthy() -> bool:
+            said.append(_run_here(("status", "--json"), b"", self.env))
+            return said[-1].returncode == 0
+
+        try:
+            wait_until(is_healthy, "all is well", poll_s=0.2)
+        except AssertionError:
+            _expected(0, said[-1])
+        return json.loads(said[-1].stdout)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What ClickHouse answers. Any thread may ask; what fails is asked on a new client next.
@@ -151,7 +165,7 @@ def tally_up(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
         addresses = json.loads((data / "addresses.json").read_text())
         metrics = addresses["metrics"]
         yield RunningTally(addresses["kafka"], addresses["clickhouse"], metrics=metrics)
-        up.stop(timeout_s=30)
+        up.stop(timeout_s=90)
 
 
 @contextmanager
@@ -174,7 +188,7 @@ def tally_on(
                 tally.workers.append(start_worker(tally, folder / f"worker-{number}.txt"))
             yield tally
             for worker in tally.workers:
-                worker.stop(timeout_s=30)
+                worker.stop(timeout_s=90)
         finally:
             for worker in tally.workers:
                 worker.kill()

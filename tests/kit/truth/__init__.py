@@ -7,11 +7,12 @@ Nothing here imports pipeline, schemas or sketches, and a test sees to that.
     expected.py        every number that must come of it, added up in the plainest way
     differences.py     two sets of numbers side by side: lost, doubled, misplaced
     in_clickhouse.py   the numbers that ClickHouse has, over HTTP
-    over_web.py        the numbers that the web API answers
+    over_web.py        the numbers that the web API answers; asking.py asks for them
     kinds.py           which families count otherwise: once per member, sketched, strict
     once.py            which increments count where a member counts once, by the log's order
     sketched.py        buckets and estimates by the definition of Count-Min, and who must lead
-    ledger.py          what strict counters were asked and answered; strict.py: can that be true
+    ledger.py          what strict counters were asked and answered
+    strict.py          what they must have answered, by the log's commands; quotas.py: of quotas
     lines.py           files of lines that survive their writer
     checker.py         all of it at once
 """

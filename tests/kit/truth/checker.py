@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kit.truth import in_clickhouse, over_web, quotas, strict
+from tests.kit.truth.asking import Webs
 from tests.kit.truth.differences import Difference
 from tests.kit.truth.expected import Expected
 from tests.kit.truth.in_log import read_commands, read_log, settle_unknown
@@ -16,6 +17,12 @@ from tests.kit.truth.record import Record
 from tests.kit.truth.sketched import Sketched
 
 SHOWN = 10
+SMALL, LONG = 1_000, 40_000
+"""Increments of what is not much, and of a run of more than some minutes: of either all is asked
+over the web API. In between it is to be quick, and a sample is asked for."""
+
+QUICK = 10
+"""So many questions of each kind and grain are a sample: some hundred and fifty in all."""
 
 
 @dataclass
@@ -41,6 +48,10 @@ class Verdict:
     """Commands of strict counters, and how many of them were refused."""
 
     refused: int = 0
+    asked: int = 0
+    """Questions to the web API, and how many there are to ask."""
+
+    questions: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -56,6 +67,7 @@ class Verdict:
                     f"{self.repeats:,} repeats; {self.decided:,} strict commands decided, "
                     f"{self.refused:,} of them refused"
                 ),
+                f"{self.asked:,} of {self.questions:,} questions to the web API asked",
                 ", ".join(f"{kinds[kind]} {kind}" for kind in ("lost", "doubled", "misplaced"))
                 + f"; {len(self.differences)} differences in all",
                 *(f"{count} {kind}: {where}" for (kind, where), count in sorted(places.items())),
@@ -81,7 +93,7 @@ def check(
     wrong += settle_once(record, logged.once)
     added = [summed(one) for one in counted if family_of(one) not in ONCE]
     once = decided(logged.once)
-    expected, sketched = Expected([*added, *once]), Sketched(counted)
+    expected, sketched = Expected([*added, *once]), Sketched(counted, logged.sketched)
     # The web API has no windows in which there were repeats alone, and takes no family's sum.
     asked = Expected(
         one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED
@@ -100,16 +112,16 @@ def check(
     )
     verdict.not_in_log = len(record.unknown) - verdict.found_in_log
     verdict.differences += [Difference("log", text, (), None, None) for text in wrong]
-    verdict.differences += strict.differences(decisions)
-    verdict.differences += quotas.differences(decisions, read_commands(kafka))
+    commands = read_commands(kafka)
+    verdict.differences += strict.differences(decisions, commands)
+    verdict.differences += quotas.differences(decisions, commands)
     if clickhouse is not None:
         verdict.differences += in_clickhouse.differences(
             clickhouse, expected, record, sketched, decisions
         )
-    for number, url in enumerate(webs):
-        # All processes answer from the same tables: one is asked for everything.
-        totals_only = number > 0
-        verdict.differences += over_web.differences(
-            url, asked, sketched, decisions, totals_only=totals_only
-        )
+    if webs:
+        most = QUICK if SMALL < verdict.sent < LONG else None
+        processes = Webs(webs, most, f"{verdict.sent} {verdict.windows}")
+        verdict.differences += over_web.differences(processes, asked, sketched, decisions)
+        verdict.asked, verdict.questions = processes.asked, processes.known
     return verdict

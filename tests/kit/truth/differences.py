@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tests.kit.registers import estimate_of, registers_of
+
 Kind = Literal[
     "lost", "doubled", "misplaced", "estimate", "ranking", "letter", "answer", "log", "decision"
 ]
@@ -54,24 +56,26 @@ def compared_sizes(
     where: str,
     expected: Mapping[Any, set[str]],
     found: Mapping[Any, tuple[int, int, int]],
-    relative_error: float,
 ) -> list[Difference]:
     """Estimates `(uniques, low, high)` beside the sets they are of.
 
-    An estimate must be within `relative_error` of the set's size, or within one, and its own
-    bounds must be around it. A set without an estimate is lost; an estimate of nothing is doubled.
+    An estimate must be the one of the set's own registers, but for rounding: how far that is from
+    the set's size is chance, of which among many sets some have more. Its own bounds must be around
+    it. A set without an estimate is lost; an estimate of nothing is doubled.
     """
     differences = []
     for key in sorted({**expected, **found}):
-        size = len(expected.get(key, ()))
+        members = expected.get(key, set())
         if key not in found:
-            differences.append(Difference("lost", where, key, size, None))
+            differences.append(Difference("lost", where, key, len(members), None))
             continue
         uniques, low, high = found[key]
-        if not size:
+        if not members:
             differences.append(Difference("doubled", where, key, None, found[key]))
-        elif abs(uniques - size) > max(1.0, relative_error * size) or not low <= uniques <= high:
-            differences.append(Difference("estimate", where, key, size, found[key]))
+            continue
+        estimate = estimate_of(registers_of(members))
+        if abs(uniques - estimate) > 1 or not low <= uniques <= high:
+            differences.append(Difference("estimate", where, key, round(estimate), found[key]))
     return differences
 
 

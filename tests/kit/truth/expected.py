@@ -9,6 +9,9 @@ GRAINS_S = {"1m": 60, "1h": 3_600, "1d": 86_400}
 ALL = "*"
 """All regions together."""
 
+EVER = -1
+"""The window of all windows together."""
+
 Place = tuple[str, str, int]
 """Counter, region (or all of them), and the window's start in seconds."""
 
@@ -45,6 +48,18 @@ class Expected:
             sums[counter,] += count
         return dict(sums)
 
+    def totals_by_region(self) -> dict[Place, int]:
+        """Of every counter in every region there is, and in all of them (`*`): 0 if nothing."""
+        sums: dict[Place, int] = {
+            (counter, region, EVER): 0
+            for counter in self.counters()
+            for region in (ALL, *self.regions())
+        }
+        for (counter, region, _), count in self._minutes.items():
+            sums[counter, region, EVER] += count
+            sums[counter, ALL, EVER] += count
+        return sums
+
     def counts(self, grain: str) -> dict[Place, int]:
         """By counter, region and window, and by counter and window for all regions (`*`)."""
         sums: dict[Place, int] = defaultdict(int)
@@ -63,23 +78,25 @@ class Expected:
             found[counter, ALL, start_s] |= members
         return dict(found)
 
-    def members_ever(self) -> dict[str, set[str]]:
-        """Who added something to a counter at any time, anywhere."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for (counter, _, _), members in self._members.items():
-            found[counter] |= members
+    def members_ever(self) -> dict[Place, set[str]]:
+        """Who added something to a counter at any time, in each region and in all."""
+        found: dict[Place, set[str]] = defaultdict(set)
+        for (counter, region, _), members in self._members.items():
+            found[counter, region, EVER] |= members
+            found[counter, ALL, EVER] |= members
         return dict(found)
 
     def rankings(self, grain: str) -> dict[Place, list[tuple[str, int]]]:
         """Counters with what they count, the greatest first, by family, region and window.
 
         Of equal counts the first by name leads; what is not above zero has no place, nor has the
-        sum of a whole family, whose key is empty.
+        sum of a whole family, whose key is empty. Where nothing has a place the ranking is empty.
         """
         found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
         for (counter, region, start_s), count in self.counts(grain).items():
+            ranking = found[counter.partition(":")[0], region, start_s]
             if count > 0 and not counter.endswith(":"):
-                found[counter.partition(":")[0], region, start_s].append((counter, count))
+                ranking.append((counter, count))
         for ranking in found.values():
             ranking.sort(key=lambda one: (-one[1], one[0].encode()))
         return dict(found)

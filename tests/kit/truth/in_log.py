@@ -2,16 +2,18 @@
 
 import json
 import time
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.kit.truth import quotas
-from tests.kit.truth.kinds import ONCE, family_of
+from tests.kit.truth.kinds import ONCE, SKETCHED, family_of
+from tests.kit.truth.ledger import LoggedCommand
 from tests.kit.truth.record import Document, Record, mark_of
+from tests.kit.truth.sketched import LoggedRow
 
 TOPIC = "tally.increments"
 STRICT_TOPIC = "tally.strict"
@@ -36,6 +38,9 @@ class Logged:
     once: list[Document] = field(default_factory=list)
     """Increments of families that count once per member, in the order of each partition."""
 
+    sketched: list[LoggedRow] = field(default_factory=list)
+    """Increments of sketched families, in the same order, each with the log's time."""
+
     ends: list[int] = field(default_factory=list)
 
 
@@ -44,17 +49,36 @@ def read_log(kafka: str) -> Logged:
     found = Logged()
     for end, records in _partitions(kafka, TOPIC):
         found.ends.append(end)
+        log_ms = 0
         for record in records:
-            _take(record, found)
+            # The greatest time so far, whatever kind of record had it.
+            log_ms = max(log_ms, record.timestamp()[1])
+            _take(record, log_ms, found)
     return found
 
 
-def read_commands(kafka: str) -> list[quotas.Logged]:
-    """The commands of strict counters, in the order of each partition. Blocks; raises as above."""
-    return [
-        quotas.Logged(json.loads(record.value() or b"null"), record.timestamp()[1])
+def read_commands(kafka: str) -> list[LoggedCommand]:
+    """The commands of strict counters, in the order of each partition. Blocks; raises as above.
+
+    One in another partition than its counter's is no command.
+    """
+    commands = [
+        [
+            LoggedCommand(json.loads(record.value() or b"null"), record.timestamp()[1])
+            for record in records
+        ]
         for _, records in _partitions(kafka, STRICT_TOPIC)
-        for record in records
+    ]
+    return in_their_partitions(commands)
+
+
+def in_their_partitions(commands: Sequence[Iterable[LoggedCommand]]) -> list[LoggedCommand]:
+    """Of what each partition has, the commands of counters that are decided there. Pure."""
+    return [
+        one
+        for number, those in enumerate(commands)
+        for one in those
+        if zlib.crc32(one.command["counter"].encode()) % len(commands) == number
     ]
 
 
@@ -90,7 +114,7 @@ def _records(consumer: Consumer, end: int) -> Iterator[Message]:
             yield record
 
 
-def _take(record: Message, found: Logged) -> None:
+def _take(record: Message, log_ms: int, found: Logged) -> None:
     headers = dict(record.headers() or [])
     if "tally-kind" not in headers:
         value = record.value() or b""
@@ -98,7 +122,9 @@ def _take(record: Message, found: Logged) -> None:
         rows = _rows(value if isinstance(value, bytes) else value.encode(), is_frame)
         found.rows += len(rows)
         found.marks.update(mark for row in rows if (mark := mark_of(row)) is not None)
-        found.once += [{**DEFAULTS, **row} for row in rows if _is_once(row)]
+        counted = [{**DEFAULTS, **row} for row in rows if _is_meant_to_count(row)]
+        found.once += [row for row in counted if family_of(row) in ONCE]
+        found.sketched += [LoggedRow(row, log_ms) for row in counted if family_of(row) in SKETCHED]
 
 
 def _rows(value: bytes, is_frame: bool) -> list[Document]:
@@ -116,9 +142,9 @@ def _is_map(row: object) -> bool:
     return isinstance(row, dict)
 
 
-def _is_once(row: Document) -> bool:
+def _is_meant_to_count(row: Document) -> bool:
     """What must be refused has a note, and changes nobody."""
-    return isinstance(row.get("counter"), str) and family_of(row) in ONCE and "note" not in row
+    return isinstance(row.get("counter"), str) and "note" not in row
 
 
 def settle_unknown(record: Record, logged: Logged) -> tuple[list[Document], list[str]]:

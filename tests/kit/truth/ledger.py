@@ -23,6 +23,13 @@ class Answer(NamedTuple):
     remaining: int
 
 
+class LoggedCommand(NamedTuple):
+    """A command as the log has it, and when by the log's time."""
+
+    command: dict[str, Any]
+    log_ms: int
+
+
 class Ledger:
     """One process's file. Opened again, it goes on where the process was killed. Thread-safe."""
 

@@ -1,45 +1,37 @@
-"""The numbers that the web API answers, beside those that must be there."""
+"""The numbers that the web API answers, beside those that must be there.
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from functools import partial
-from typing import Any, TypeVar
-from urllib.parse import quote
+Totals, and what strict counters answered, are asked of every process. Every other question, by
+counter or family, region, window and how many, is asked of one of them, in turn; or, to be quick, a
+sample of each kind and grain, another one in each run.
+"""
 
-import httpx
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from tests.kit.truth import strict
+from tests.kit.truth.asking import Web, Webs, at_once
 from tests.kit.truth.differences import (
     Difference,
     compared,
     compared_rankings,
     compared_sizes,
 )
-from tests.kit.truth.expected import ALL, GRAINS_S, Expected
-from tests.kit.truth.in_clickhouse import UNIQUES_ERROR
-from tests.kit.truth.ledger import Answer, Command, Decisions
-from tests.kit.truth.sketched import (
-    Estimate,
-    Sketched,
-    compared_estimates,
-    compared_heaviest,
-    windows_of,
-)
+from tests.kit.truth.expected import ALL, GRAINS_S, Expected, Place
+from tests.kit.truth.in_clickhouse import UNIQUE_GRAINS
+from tests.kit.truth.ledger import Decisions
+from tests.kit.truth.sketched import Sketched, compared_estimates, compared_heaviest
 
 T = TypeVar("T")
 
-TIMEOUT_S = 180.0
-"""On a busy machine an answer may take long; that is no difference."""
-
 TOP_K = 10
-COUNTERS_AT_ONCE = 500
-NEWEST = 2
-"""Of so many hours, and of so many days, rankings are asked for: each region is a request."""
+"""More than exact families have counters: all are listed."""
 
-LIVE = 6
-"""So many counters are read live: each such read has all workers flush."""
+CUT_K = 3
+"""Asked for besides where there are more: the others must be left out."""
+
+MINUTES_MAX = 300
+"""Of so many minutes, families and regions rankings are asked for; each is a request, and after a
+long run there are thousands, which all are compared in ClickHouse."""
 
 WINDOWS_OF = 4
 """Of about so many sketched counters windows are asked for."""
@@ -47,215 +39,144 @@ WINDOWS_OF = 4
 ASKED_AGAIN = 30
 """So many of the newest strict commands are asked once more."""
 
-DECISION_TRIES = 10
-"""A decision that is not known in time is answered with 504, and asked for again."""
-
-AGAIN_S = 60.0
-"""So long what is incomplete, or not to be had now, is asked for again. On a busy machine shards
-are not flushed in time for a live answer, and who asks for cached totals waits a tenth of a second
-at most for values of today, and gets those of the last verdict where ClickHouse takes longer."""
-
-LATER = {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT}
-
-AGAIN_EVERY_S = 0.2
-
-AT_ONCE = 4
-"""So many requests at a time."""
-
-
-class Web:
-    """Asks one process. Whatever it does not answer, or not completely, is a difference."""
-
-    def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=url, timeout=TIMEOUT_S)
-        self.wrong: list[Difference] = []
-
-    def ask(self, path: str, **parameters: object) -> dict[str, Any]:
-        """The document; empty where there is none."""
-        asked = {name: value for name, value in parameters.items() if value is not None}
-        until_s = time.monotonic() + AGAIN_S
-        while True:
-            answer = self._client.get(f"/api/v1{path}", params=asked)  # type: ignore[arg-type]
-            is_ok = answer.status_code == httpx.codes.OK
-            document: dict[str, Any] = answer.json() if is_ok else {}
-            incomplete = _incomplete(document)
-            is_later_better = incomplete or answer.status_code in LATER
-            if not is_later_better or time.monotonic() >= until_s:
-                break
-            time.sleep(AGAIN_EVERY_S)
-        if not is_ok:
-            what = f"{answer.status_code} {answer.text[:300]}"
-            wrong = Difference("answer", f"web {path}", tuple(asked.items()), 200, what)
-            self.wrong.append(wrong)
-        for one in incomplete:
-            key = (one.get("counter"), *asked.items())
-            self.wrong.append(Difference("answer", f"web {path}", key, "complete", one))
-        return document
-
-    def totals(self, counters: list[str], mode: str) -> dict[Any, int]:
-        """Many at once."""
-        found: dict[Any, int] = {}
-        for start in range(0, len(counters), COUNTERS_AT_ONCE):
-            some = counters[start : start + COUNTERS_AT_ONCE]
-            document = self.ask("/counters", counter=some, mode=mode)
-            found |= {(one["counter"],): one["net"] for one in document.get("counters", ())}
-        return found
-
-    def total(self, counter: str, mode: str) -> dict[Any, int]:
-        document = self.ask(f"/counters/{quote(counter, safe='')}/{mode}")
-        return {(counter,): document["net"]} if document else {}
-
-    def windows(self, counter: str, grain: str, region: str) -> dict[Any, int]:
-        """One counter's windows, by the places of Expected.counts."""
-        path = f"/counters/{quote(counter, safe='')}/windows"
-        document = self.ask(path, by=grain, region=region)
-        return {
-            (counter, region, _seconds(one["window"])): one["count"]
-            for one in document.get("windows", ())
-        }
-
-    def uniques(self, counter: str, grain: str) -> dict[Any, tuple[int, int, int]]:
-        """One counter's windows, and under the window -1 all of them united."""
-        path = f"/counters/{quote(counter, safe='')}/uniques"
-        document = self.ask(path, by=grain)
-        found = {-1: document} if document else {}
-        found |= {_seconds(one["window"]): one for one in document.get("windows", ())}
-        return {
-            (counter, ALL, start_s): (one["uniques"], one["low"], one["high"])
-            for start_s, one in found.items()
-            if one["uniques"]
-        }
-
-    def top(self, grain: str, key: tuple[str, str, int]) -> list[tuple[str, int]]:
-        family, region, start_s = key
-        path = f"/families/{quote(family, safe='')}/top"
-        at = datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        document = self.ask(path, region=region, window=grain, at=at, k=TOP_K)
-        return [(one["counter"], one["count"]) for one in document.get("top", ())]
-
-    def estimates(self, counters: list[str]) -> dict[str, Estimate]:
-        """Of many sketched counters at once."""
-        found: dict[str, Estimate] = {}
-        for start in range(0, len(counters), COUNTERS_AT_ONCE):
-            some = counters[start : start + COUNTERS_AT_ONCE]
-            document = self.ask("/counters", counter=some, mode="exact")
-            found |= {one["counter"]: _estimate(one, "net") for one in document.get("counters", ())}
-        return found
-
-    def estimated_windows(self, counter: str, grain: str) -> dict[int, Estimate]:
-        """One sketched counter's windows, by their starts."""
-        path = f"/counters/{quote(counter, safe='')}/windows"
-        document = self.ask(path, by=grain)
-        return {
-            _seconds(one["window"]): _estimate(one, "count") for one in document.get("windows", ())
-        }
-
-    def decision(self, command: Command) -> Answer | None:
-        """What a strict counter says to a command that it has decided before."""
-        path = f"/api/v1/counters/{quote(command['counter'], safe='')}/{command['what']}"
-        amount = "delta" if command["what"] == "increment" else "amount"
-        body = {amount: command["amount"], "id": command["id"]}
-        for _ in range(DECISION_TRIES):
-            answer = self._client.post(path, json=body)
-            if answer.status_code == httpx.codes.OK:
-                document = answer.json()
-                return Answer(document["accepted"], document["remaining"])
-        return None
-
-    def close(self) -> None:
-        self._client.close()
-
 
 def differences(
-    url: str,
-    expected: Expected,
-    sketched: Sketched,
-    decisions: Decisions,
-    *,
-    totals_only: bool,
+    webs: Webs, expected: Expected, sketched: Sketched, decisions: Decisions
 ) -> Iterator[Difference]:
-    """All that is not what it must be in the API's answers."""
-    web = Web(url)
+    """All that is not what it must be in the answers of these processes."""
     try:
-        for mode in ("cached", "exact"):
-            found = web.totals(expected.counters(), mode)
-            yield from compared(f"web totals, {mode}", expected.totals(), found)
-        yield from _of_strict(web, decisions)
-        if not totals_only:
-            yield from _of_all_else(web, expected)
-            yield from _of_sketched(web, sketched)
-        yield from web.wrong
+        for web in webs.each:
+            yield from _of_totals(web, expected)
+            yield from _of_strict(web, decisions)
+        yield from _of_windows(webs, expected)
+        yield from _of_members(webs, expected)
+        yield from _of_rankings(webs, expected)
+        yield from _of_estimates(webs, sketched)
+        yield from _of_estimated_rankings(webs, sketched)
+        for web in webs.each:
+            yield from web.wrong
     finally:
-        web.close()
+        webs.close()
 
 
-def _of_all_else(web: Web, expected: Expected) -> Iterator[Difference]:
-    yield from _of_windows(web, expected)
-    yield from _of_members(web, expected)
-    for grain in ("1h", "1d"):
-        rankings = expected.rankings(grain)
-        newest = sorted({start_s for _, _, start_s in rankings})[-NEWEST:]
-        wanted = {key: rank[:TOP_K] for key, rank in rankings.items() if key[2] in newest}
-        answers = _at_once(partial(web.top, grain), wanted)
-        found = dict(zip(wanted, answers, strict=True))
-        yield from compared_rankings(f"web top of {grain}", wanted, found)
+def _of_totals(web: Web, expected: Expected) -> Iterator[Difference]:
+    counters, wanted = expected.counters(), expected.totals_by_region()
+    for mode in ("cached", "exact"):
+        found = _merged(web.totals(counters, mode, region) for region in (ALL, *expected.regions()))
+        yield from compared(f"web totals, {mode}", wanted, found)
+    found = _merged(at_once([web], Web.live, [(counter,) for counter in counters]))
+    everywhere = {key: total for key, total in wanted.items() if key[1] == ALL}
+    yield from compared("web totals, live", everywhere, found)
 
 
-def _of_windows(web: Web, expected: Expected) -> Iterator[Difference]:
-    counters, totals = expected.counters(), expected.totals()
-    some = counters[-LIVE:]
-    found = _merged(_at_once(lambda counter: web.total(counter, "live"), some))
-    of_some = {key: total for key, total in totals.items() if key[0] in some}
-    yield from compared("web totals, live", of_some, found)
-    regions = expected.regions()
-    for number, grain in enumerate(GRAINS_S):
-        # In each grain every counter in all regions and in one of them, another one each time.
-        asked = [(counter, grain, ALL) for counter in counters]
-        asked += [
-            (counter, grain, regions[(place + number) % len(regions)])
-            for place, counter in enumerate(counters)
-        ]
-        places = {(counter, region) for counter, _, region in asked}
-        counts = expected.counts(grain)
-        wanted = {key: count for key, count in counts.items() if key[:2] in places}
-        found = _merged(_at_once(lambda one: web.windows(*one), asked))
+def _of_windows(webs: Webs, expected: Expected) -> Iterator[Difference]:
+    for grain in GRAINS_S:
+        asked = webs.some_of(_everywhere(expected, grain))
+        wanted = _at(asked, {**expected.counts(grain), **expected.totals_by_region()})
+        found = _merged(webs.answers(Web.windows, asked))
         yield from compared(f"web windows of {grain}", wanted, found)
 
 
-def _of_members(web: Web, expected: Expected) -> Iterator[Difference]:
-    hours = expected.members("1h")
-    wanted: dict[Any, set[str]] = {key: who for key, who in hours.items() if key[1] == ALL}
-    wanted |= {(counter, ALL, -1): who for counter, who in expected.members_ever().items()}
-    found = _merged(_at_once(lambda counter: web.uniques(counter, "1h"), expected.counters()))
-    yield from compared_sizes("web uniques of 1h", wanted, found, UNIQUES_ERROR)
+def _of_members(webs: Webs, expected: Expected) -> Iterator[Difference]:
+    for grain in UNIQUE_GRAINS:
+        asked = webs.some_of(_everywhere(expected, grain))
+        wanted = _at(asked, {**expected.members(grain), **expected.members_ever()})
+        found = _merged(webs.answers(Web.uniques, asked))
+        yield from compared_sizes(f"web uniques of {grain}", wanted, found)
 
 
-def _of_sketched(web: Web, sketched: Sketched) -> Iterator[Difference]:
-    for (family, _, _), counts in sketched.truths(None).items():
-        asked = sorted(counts)
-        found = web.estimates(asked)
-        yield from compared_estimates("web estimates", family, counts, asked, found)
-    hours = {key: counts for key, counts in sketched.truths("1h").items() if key[1] == ALL}
-    for family in sketched.families():
-        some = sorted(
-            counter for counter in sketched.counters() if counter.startswith(f"{family}:")
-        )
-        asked = some[:: max(1, len(some) // WINDOWS_OF)]
-        answers = _at_once(partial(web.estimated_windows, grain="1h"), asked)
-        for (of, _, start_s), counts in hours.items():
-            if of != family:
-                continue
-            found = {
-                counter: answer[start_s]
-                for counter, answer in zip(asked, answers, strict=True)
-                if start_s in answer
-            }
-            yield from compared_estimates("web estimates of 1h", family, counts, asked, found)
-    for grain in ("1h", "1d"):
-        places = windows_of(sketched, grain, NEWEST)
-        tops = _at_once(partial(web.top, grain), places)
-        for (key, counts), top in zip(places.items(), tops, strict=True):
-            yield from compared_heaviest(f"web top of {grain}", key, counts, top, TOP_K)
+def _everywhere(expected: Expected, grain: str) -> list[tuple[str, str, str]]:
+    return [
+        (counter, grain, region)
+        for counter in expected.counters()
+        for region in (ALL, *expected.regions())
+    ]
+
+
+def _at(asked: Iterable[tuple[str, str, str]], known: Mapping[Place, T]) -> dict[Place, T]:
+    """What is known of the counters and regions that are asked for."""
+    places = {(counter, region) for counter, _, region in asked}
+    return {key: one for key, one in known.items() if key[:2] in places}
+
+
+def _of_rankings(webs: Webs, expected: Expected) -> Iterator[Difference]:
+    for grain in GRAINS_S:
+        rankings = expected.rankings(grain)
+        sizes = {key: len(ranking) for key, ranking in rankings.items()}
+        asked = webs.some_of(questions_of(grain, sizes))
+        wanted = {(*one.key, one.k): rankings[one.key][: one.k] for one in asked}
+        answers = zip(wanted, webs.answers(Web.top, asked), strict=True)
+        found = {key: top for key, top in answers if top is not None}
+        yield from compared_rankings(f"web top of {grain}", wanted, found)
+
+
+class TopQuestion(NamedTuple):
+    """Who leads in a window, family and region, and how many of them."""
+
+    grain: str
+    key: Place
+    k: int
+
+
+def questions_of(grain: str, sizes: Mapping[Place, int]) -> list[TopQuestion]:
+    """What to ask of rankings that have so many counters.
+
+    Of minutes there may be too many: half of those asked for are the newest, the others are spread
+    evenly over the older ones. Pure.
+    """
+    places = sorted(sizes, key=lambda place: (place[2], place))
+    if grain == "1m" and len(places) > MINUTES_MAX:
+        newest = MINUTES_MAX // 2
+        older, places = places[:-newest], places[-newest:]
+        places += older[:: -(-len(older) // (MINUTES_MAX - newest))]
+    asked = [TopQuestion(grain, place, TOP_K) for place in places]
+    return asked + [TopQuestion(grain, place, CUT_K) for place in places if sizes[place] > CUT_K]
+
+
+def _of_estimates(webs: Webs, sketched: Sketched) -> Iterator[Difference]:
+    for key, counts in sketched.truths(None).items():
+        family, region, _ = key
+        asked = sorted(sketched.counters_of(family))
+        for web in webs.each:
+            found = web.estimates(asked, region)
+            yield from compared_estimates("web estimates", family, counts, asked, found)
+    for grain in GRAINS_S:
+        for family in sketched.families():
+            yield from _of_estimated_windows(webs, sketched, family, grain)
+
+
+def _of_estimated_windows(
+    webs: Webs, sketched: Sketched, family: str, grain: str
+) -> Iterator[Difference]:
+    counters = sorted(sketched.counters_of(family))
+    counters = counters[:: max(1, len(counters) // WINDOWS_OF)]
+    truths = {key: counts for key, counts in sketched.truths(grain).items() if key[0] == family}
+    regions = sorted({region for _, region, _ in truths})
+    asked = webs.some_of([(counter, grain, region) for counter in counters for region in regions])
+    answers = dict(zip(asked, webs.answers(Web.estimated_windows, asked), strict=True))
+    where = f"web estimates of {grain}"
+    for (_, region, start_s), counts in truths.items():
+        there = [counter for counter, _, place in asked if place == region]
+        found = {
+            counter: answers[counter, grain, region][start_s]
+            for counter in there
+            if start_s in answers[counter, grain, region]
+        }
+        yield from compared_estimates(where, family, counts, there, found)
+    for (counter, _, region), windows in answers.items():
+        for start_s in windows.keys() - {start for _, place, start in truths if place == region}:
+            yield Difference("doubled", where, (counter, region, start_s), None, windows[start_s])
+
+
+def _of_estimated_rankings(webs: Webs, sketched: Sketched) -> Iterator[Difference]:
+    for grain in GRAINS_S:
+        truths = sketched.truths(grain)
+        sizes = {key: len(counts) for key, counts in truths.items()}
+        asked = webs.some_of(questions_of(grain, sizes))
+        for one, top in zip(asked, webs.answers(Web.top, asked), strict=True):
+            if top is not None:
+                counts = {**dict.fromkeys(sketched.counters_of(one.key[0]), 0), **truths[one.key]}
+                yield from compared_heaviest(f"web top of {grain}", one.key, counts, top, one.k)
 
 
 def _of_strict(web: Web, decisions: Decisions) -> Iterator[Difference]:
@@ -264,39 +185,17 @@ def _of_strict(web: Web, decisions: Decisions) -> Iterator[Difference]:
     if not counters:
         return
     for mode in ("cached", "exact"):
-        found = web.totals(counters, mode)
+        found = {key[:1]: value for key, value in web.totals(counters, mode).items()}
         yield from compared(f"web strict totals, {mode}", wanted, found)
     # Whoever asks again hears the same, as long as ids are remembered.
     known = [one for one in zip(decisions.commands, decisions.answers, strict=True) if one[1]]
     again = known[-ASKED_AGAIN:]
-    told = _at_once(web.decision, [command for command, _ in again])
+    told = at_once([web], Web.decision, [(command,) for command, _ in again])
     for (command, answers), answer in zip(again, told, strict=True):
         if answer != answers[0]:
             key = (command["counter"], command["id"])
             yield Difference("decision", "web, asked again", key, answers[0], answer)
 
 
-def _at_once(ask: Callable[[Any], T], questions: Iterable[Any]) -> list[T]:
-    """The answers, in the order of the questions."""
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        return list(threads.map(ask, questions))
-
-
 def _merged(parts: Iterable[dict[Any, T]]) -> dict[Any, T]:
     return {key: value for part in parts for key, value in part.items()}
-
-
-def _incomplete(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """What an answer, or one of the counters in it, says of itself."""
-    parts = (document, *document.get("counters", ()))
-    return [one for one in parts if isinstance(one, dict) and one.get("complete") is False]
-
-
-def _estimate(document: dict[str, Any], value: str) -> Estimate:
-    """One that has no bounds is meant as exact."""
-    count = document[value]
-    return Estimate(count, document.get("low", count), document.get("high", count))
-
-
-def _seconds(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp())

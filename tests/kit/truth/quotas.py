@@ -10,17 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tests.kit.truth.differences import Difference
-from tests.kit.truth.ledger import Answer, Decisions
+from tests.kit.truth.ledger import Answer, Decisions, LoggedCommand
 
 WHERE = "quota decisions"
 STEPS = 1000
-
-
-class Logged(NamedTuple):
-    """A command as the log has it, and when by the log's time."""
-
-    command: dict[str, Any]
-    log_ms: int
 
 
 class Bounds(NamedTuple):
@@ -32,7 +25,7 @@ class Bounds(NamedTuple):
     limit: int
 
 
-def differences(decisions: Decisions, logged: Iterable[Logged]) -> Iterator[Difference]:
+def differences(decisions: Decisions, logged: Iterable[LoggedCommand]) -> Iterator[Difference]:
     """Answers to acquire that the log's order and times do not bear out."""
     told = {
         (command["counter"], command["id"]): answers[0]
@@ -48,7 +41,7 @@ def differences(decisions: Decisions, logged: Iterable[Logged]) -> Iterator[Diff
 
 
 def bounds(
-    logged: Iterable[Logged], told: dict[tuple[str, str], Answer]
+    logged: Iterable[LoggedCommand], told: dict[tuple[str, str], Answer]
 ) -> dict[tuple[str, str], Bounds]:
     """Of every acquire, by counter and id; what was accepted is taken from what was told of it."""
     found: dict[tuple[str, str], Bounds] = {}

@@ -1,6 +1,10 @@
 """Every bucket and estimate that must come of a sketched family's increments. Pure.
 
 Nothing is taken away from these families, so no estimate is ever below the truth.
+
+What comes late is counted in coarser windows, of which their first minute tells
+(docs/sketches/sketched-families.md): how late it is goes by the log's time, so minutes are those of
+the log's own increments. Hours and days are those of the record, as for all families.
 """
 
 import math
@@ -10,18 +14,39 @@ from typing import NamedTuple
 
 from tests.kit.buckets import ROWS, buckets_of, width_for
 from tests.kit.truth.differences import Difference
-from tests.kit.truth.expected import ALL, GRAINS_S, Expected
+from tests.kit.truth.expected import ALL, Expected
 from tests.kit.truth.kinds import SKETCHED, family_of
 from tests.kit.truth.record import Document
 
 Where = tuple[str, str, int]
 """Family, region (or all of them), and the window's start in seconds."""
 
-EVER = -1
-"""The window of all windows together."""
-
 MISSES = 0.01
 """The share of counters that may be below their lower bound: 99 % are promised for each."""
+
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+MINUTES_FOR_MS = 10 * MINUTE_MS
+HOURS_FOR_MS = 2 * DAY_MS
+"""What is so much older than the minute of log time in which it came has its minute, or its hour;
+what is older still has its day."""
+
+
+class LoggedRow(NamedTuple):
+    """An increment as the log has it, and the log's time: the greatest of its partition so far."""
+
+    document: Document
+    log_ms: int
+
+
+def placed(row: LoggedRow) -> Document:
+    """The increment with the beginning of the window that it is counted in."""
+    at_ms = row.document["at"]
+    age_ms = row.log_ms // MINUTE_MS * MINUTE_MS - at_ms
+    length_ms = HOUR_MS if age_ms <= HOURS_FOR_MS else DAY_MS
+    if age_ms <= MINUTES_FOR_MS:
+        length_ms = MINUTE_MS
+    return {**row.document, "at": at_ms // length_ms * length_ms}
 
 
 class Estimate(NamedTuple):
@@ -35,12 +60,20 @@ class Estimate(NamedTuple):
 class Sketched:
     """The same increments in plain sums, and in buckets by the definition of Count-Min."""
 
-    def __init__(self, increments: Iterable[Document]) -> None:
-        """Of all increments, those of sketched families; an id that is there twice counts once."""
+    def __init__(self, increments: Iterable[Document], logged: Iterable[LoggedRow] = ()) -> None:
+        """Of all increments, those of sketched families, and as the log has them, in its order.
+
+        An id that is there twice counts once, where it is first.
+        """
         self._expected = Expected(one for one in increments if family_of(one) in SKETCHED)
+        self._in_log = Expected(map(placed, logged))
 
     def counters(self) -> list[str]:
         return self._expected.counters()
+
+    def counters_of(self, family: str) -> list[str]:
+        """Those that were ever counted."""
+        return [one for one in self.counters() if family_of({"counter": one}) == family]
 
     def families(self) -> list[str]:
         return self._expected.families()
@@ -49,11 +82,12 @@ class Sketched:
         """What each counter has in each place; of all time without a grain."""
         found: dict[Where, dict[str, int]] = defaultdict(dict)
         if grain is not None:
-            for (counter, region, start_s), count in self._expected.counts(grain).items():
+            expected = self._in_log if grain == "1m" else self._expected
+            for (counter, region, start_s), count in expected.counts(grain).items():
                 found[family_of({"counter": counter}), region, start_s][counter] = count
         else:
-            for (counter,), count in self._expected.totals().items():
-                found[family_of({"counter": counter}), ALL, EVER][counter] = count
+            for (counter, region, ever), count in self._expected.totals_by_region().items():
+                found[family_of({"counter": counter}), region, ever][counter] = count
         return dict(found)
 
     def buckets(self, grain: str) -> dict[tuple[str, str, int, int], int]:
@@ -131,14 +165,15 @@ def compared_heaviest(
     """A ranking by estimates: whoever is not in it is not certainly heavier than who is.
 
     A counter's place goes by a number within its bounds, so that one with more than the last one's
-    and the bounds together must be there; and so must all where there are not more than `k`.
+    and the bounds together must be there; and so must all where there are not more than `k`. One
+    with nothing there, a count of 0, is listed where others share all of its buckets.
     """
     family, exact = key[0], estimates(key[0], counts, counts)
     apart = slack(family, counts)
     for counter, count in top:
         if counter not in exact:
             yield Difference("ranking", where, (*key, counter), None, count)
-        elif not exact[counter].low <= count <= exact[counter].high:
+        elif not max(1, exact[counter].low) <= count <= exact[counter].high:
             yield Difference("ranking", where, (*key, counter), exact[counter], count)
     last = top[-1][1] + apart if len(top) >= k else 0
     names = [counter for counter, _ in top]
@@ -149,15 +184,3 @@ def compared_heaviest(
     for counter, count in counts.items():
         if counter not in names and count > last:
             yield Difference("ranking", where, (*key, counter), count, None)
-
-
-def windows_of(sketched: Sketched, grain: str, newest: int) -> dict[Where, dict[str, int]]:
-    """The newest windows of a grain, in every region."""
-    truths = sketched.truths(grain)
-    starts = sorted({start_s for _, _, start_s in truths})[-newest:]
-    return {where: counts for where, counts in truths.items() if where[2] in starts}
-
-
-BUCKET_GRAINS: tuple[str, ...] = tuple(grain for grain in GRAINS_S if grain != "1m")
-"""What comes more than ten minutes late is in the first minute of its hour: minutes go by the log's
-time, which nobody here knows."""
