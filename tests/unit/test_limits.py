@@ -1,5 +1,6 @@
 """Bounds that no other test reaches, and docs/limits.md, which names all with their tests."""
 
+import ast
 import asyncio
 import importlib
 import re
@@ -31,6 +32,7 @@ from sketches.frequency import WIDTH_MAX, Frequency
 from sketches.heavy import CAPACITY_MAX, Heavy
 from sketches.morris import COUNTERS_MAX, Morris
 from tests.kit.clocks import ManualClock
+from tests.unit.limits_exempt import EXEMPT
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "limits.md"
@@ -155,11 +157,58 @@ def test_a_row_names_a_setting_and_a_test_that_exist(row: list[str]) -> None:
         assert re.search(rf"def {name}\(", (ROOT / path).read_text()), f"{path}::{name}"
 
 
+def bounds_of(source: str) -> set[str]:
+    """The names of a module's constants that end as a bound does, but for times.
+
+    A time, in `_S_MAX`, `_MS_MAX` or `_MINUTES_MAX`, holds nothing.
+    """
+    found = set()
+    for statement in ast.parse(source).body:
+        match statement:
+            case ast.Assign(targets=targets):
+                pass
+            case ast.AnnAssign(target=target):
+                targets = [target]
+            case _:
+                continue
+        names = {one.id for part in targets for one in ast.walk(part) if isinstance(one, ast.Name)}
+        found |= {name for name in names if _BOUND.search(name) and not _TIME.search(name)}
+    return found
+
+
+_BOUND, _TIME = re.compile(r"(^_?MAX_|_MAX$|_KEPT$)"), re.compile(r"_(S|MS|MINUTES)_MAX$")
+
+
+def test_what_is_a_bound_is_known_by_its_name() -> None:
+    source = (
+        "A_MAX = 1\n_B_KEPT: int = 2\nC_MAX, D = 3, 4\nMAX_E = 5\nF_S_MAX = 6.0\nG_MS_MAX = 7\n"
+        "MAXIMUM = 8\ndef h():\n    I_MAX = 9\n"
+    )
+    assert bounds_of(source) == {"A_MAX", "_B_KEPT", "C_MAX", "MAX_E"}
+
+
+def test_every_bound_in_the_code_has_a_row_or_a_reason_to_have_none() -> None:
+    in_code = {
+        f"{path.relative_to(ROOT)}:{name}"
+        for folder in ("pipeline", "sketches", "schemas")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in bounds_of(path.read_text())
+    }
+    assert len(in_code) > 200
+    in_rows = {name for row in rows_of_the_page() for name in re.findall(r"`([^`]+)`", row[2])}
+    exempt = [name for names in EXEMPT.values() for name in names]
+    assert len(exempt) == len(set(exempt)), "two reasons for one"
+    assert not in_rows & set(exempt), "a row, and a reason to have none"
+    assert set(exempt) <= in_code, "a reason for what is not there any more"
+    missing = sorted(in_code - in_rows - set(exempt))
+    assert not missing, "give each a row in docs/limits.md with a test that reaches it"
+
+
 def is_rule(name: str) -> bool:
-    """Whether `tally.toml` has it, or a parameter of the producer or an option of a server."""
+    """Whether `tally.toml` has it, or it is a parameter of the producer."""
     top, _, below = name.partition(".")
     field = Family.model_fields.get(top)
     if field is None:
-        return name in {"ids_per_partition", "waiting_max", "--connections"}
+        return name in {"ids_per_partition", "waiting_max"}
     inner = getattr(field.annotation, "model_fields", {})
     return not below or below in {one.alias or key for key, one in inner.items()}

@@ -35,16 +35,25 @@ def test_a_segment_of_this_version_is_read(tmp_path: Path) -> None:
 
 def test_a_sidecar_of_this_version_vouches_and_a_newer_one_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.meta"
-    path.write_bytes(stored("sidecar-1.meta"))
+    path.write_bytes(stored("sidecar-2.meta"))
     size = len(stored("segment-2.log"))
     known = sidecar.load(path, size)
     assert known is not None
     assert (known.next_offset, known.cleaned) == (2, False)
-    sidecar.save(path, msgspec.structs.replace(known, version=2, next_offset=77))
+    sidecar.save(path, msgspec.structs.replace(known, version=3, next_offset=77))
     assert sidecar.load(path, size) is None
     partition = a_partition(tmp_path)
     assert partition.end_offset == 2, "the segment itself was read"
     partition.close()
+
+
+def test_a_sidecar_without_a_checksum_is_passed_over_and_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.meta"
+    path.write_bytes(stored("sidecar-1.meta"))
+    (tmp_path / f"{2:020d}.log").touch()
+    assert sidecar.load(path, len(stored("segment-2.log"))) is None
+    a_partition(tmp_path).close()
+    assert path.read_bytes() == stored("sidecar-2.meta")
 
 
 def test_a_logs_database_of_this_version_is_read(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from pipeline.absorb import absorb
-from pipeline.cells import CellKey
 from pipeline.changelog import FORMAT
 from pipeline.errors import BadInputError, OperatorError, ShardRefusedError
 from pipeline.fetches import Fetch
 from pipeline.letters.letter import LetterKey, read_letter
+from pipeline.letters.remembered import ChangelogPlaces
 from pipeline.planning.plan import PlanRecords
-from pipeline.recovery import RecoveredShard
 from pipeline.rules import CountingRules, NewerRulesError, parse_rules
 from pipeline.shard import Fetched, Row, Shard
 from pipeline.strict import changelog as strict
@@ -28,29 +27,10 @@ from sketches.distinct import Distinct
 from sketches.frequency import Frequency
 from sketches.heavy import Heavy
 from sketches.morris import Morris
+from tests.unit.formats.shards import counts, recovered
 from tests.unit.formats.stored import document, pairs, stored
 
 T0_MS = 1_760_000_400_000
-
-
-def recovered(records: list[tuple[bytes, bytes]]) -> RecoveredShard:
-    found, size = RecoveredShard(3), len(records)
-    keys, values = [key for key, _ in records], [value for _, value in records]
-    zeros = np.zeros(size, np.int64)
-    found.add(0, size, Records(3, np.arange(size), zeros, [*keys], [*values], [()] * size))
-    return found
-
-
-def counts(shard: Shard) -> dict[tuple[str, str, int], tuple[int, int, int, int]]:
-    """p, n, through and duplicates of every cell."""
-    found = {}
-    for cells in shard.slots.values():
-        values = cells.values()
-        columns = (values.p, values.n, values.through, values.duplicates)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for key, row in zip(map(CellKey.parse, values.keys), rows, strict=True):
-            found[key.counter, key.region, key.window_ms] = row
-    return found
 
 
 def test_a_shard_goes_on_from_the_changelog_of_this_version() -> None:
@@ -94,15 +74,28 @@ def test_a_refused_place_of_this_version_may_be_retried_once() -> None:
     assert [(fact.offset, fact.row, fact.timestamp_ms) for fact in facts] == [(8, 0, T0_MS)]
 
 
-def test_a_changelog_of_another_form_is_refused() -> None:
-    for other in (FORMAT - 1, FORMAT + 1):
-        records = [
-            (msgspec.msgpack.encode([other, *msgspec.msgpack.decode(key)[1:]]), value)
-            for key, value in pairs("changelog-2.json")
-        ]
-        expected = f"partition 3 has format {other}, this Tally reads 2; run the version that wrote"
-        with pytest.raises(OperatorError, match=expected):
-            recovered(records).position(9)
+def test_a_changelog_of_format_1_is_refused_by_all_who_read_it() -> None:
+    """Bytes of the version that wrote it: its cells are of slots of ten minutes."""
+    records = pairs("changelog-1.json")
+    kinds = [msgspec.msgpack.decode(key)[:2] for key, _ in records]
+    assert kinds == [[1, kind] for kind in ("cell", "cell", "id", "id", "refused", "position")]
+    expected = "format 1, this Tally reads 2; run the version that wrote it"
+    for key, value in records:
+        with pytest.raises(OperatorError, match=f"changelog of partition 3 has {expected}"):
+            recovered([(key, value)]).position(5)
+        with pytest.raises(OperatorError, match=f"the changelog has {expected}"):
+            ChangelogPlaces().add(key, value)
+
+
+def test_a_changelog_of_a_newer_form_is_refused() -> None:
+    newer = FORMAT + 1
+    records = [
+        (msgspec.msgpack.encode([newer, *msgspec.msgpack.decode(key)[1:]]), value)
+        for key, value in pairs("changelog-2.json")
+    ]
+    expected = f"partition 3 has format {newer}, this Tally reads 2; run the version that wrote"
+    with pytest.raises(OperatorError, match=expected):
+        recovered(records).position(9)
 
 
 def test_a_strict_counter_goes_on_from_the_changelog_of_this_version() -> None:
