@@ -86,6 +86,7 @@ STAGE_OF_MODULE = {
     "pipeline.fetch_bounds": PARSE,
     "pipeline.fetches": PARSE,
     "pipeline.first_rules": START,
+    "pipeline.flushed_check": FLUSH,
     "pipeline.found_records": PARSE,
     "pipeline.garbage": START,
     "pipeline.group": CHANGELOG,

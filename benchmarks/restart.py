@@ -76,7 +76,7 @@ def measure(place: Place, cells: int, family: str = "restart") -> Restart:
     client = clickhouse_connect.get_client(dsn=place.clickhouse)
     try:
         with place.start_worker("before") as before:
-            before.wait_for_line(r"^worker ready", timeout_s=60)
+            before.wait_for_line(r"^worker ready", timeout_s=TIMEOUT_S)
             ends = fill(place.kafka, cells, family)
             wait_checkpointed(client, place.build, ends)
             before.kill()

@@ -3,14 +3,18 @@
 Run: python -m benchmarks.soak [--minutes 60] [--share 0.5] [--rate R] [--form json|frames]
      [--write] [--json FILE]
 
-A worker's throughput is measured on a filled log. Then, on servers of their own, a producer sends a
-share of it for so long, while single events are looked for in the views (freshness) and totals are
-read over the web API. Memory and open files of every process are sampled every two seconds.
+How much of the traffic one worker counts is measured on a filled log. Then, on servers of their
+own, a producer sends a share of it for so long: every kind of family, fresh ids, counters and
+members that come and go (benchmarks/_soak_traffic.py). Beside it strict commands are asked, single
+events are looked for in the views (freshness), and totals, distinct counts and rankings are read
+over the web API. Memory and open files of every process are sampled every two seconds.
 
 Flat means: the median of the run's last third is not above a limit that follows from the median of
-the middle third (benchmarks/_soak_flat.py has the limits); of latencies, medians of the p99 of each
-half minute. The exit code is 1 if something grew, or if a total is wrong in the end. `--write`
-writes docs/benchmarks/soak.svg and soak.md.
+the middle third, and the slope over both is not above a limit per hour for each process, beyond
+what is known to grow (benchmarks/_soak_flat.py has the limits, _soak_known.py the formulas). Of
+latencies, medians of the p99 of each half minute. The exit code is 1 if something grew, if more
+than one read or command in a thousand failed, or if the load fell behind; a wrong total or answer
+raises. `--write` writes docs/benchmarks/soak.svg and soak.md.
 """
 
 from __future__ import annotations
@@ -20,44 +24,52 @@ import json
 import os
 import sys
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import clickhouse_connect
 
-from benchmarks._kit import write_json
+from benchmarks._kit import WrongAnswerError, write_json
 from benchmarks._one_worker import one_worker
-from benchmarks._pages import table, written
+from benchmarks._pages import written
 from benchmarks._probes import LAST_TIMEOUT_S, Probes
-from benchmarks._soak_flat import Verdict, p99_by_span, verdict
+from benchmarks._soak_flat import p99_by_span
+from benchmarks._soak_full import full_rate
+from benchmarks._soak_known import clickhouse_bytes, log_bytes, segments_in, worker_bytes
+from benchmarks._soak_page import UNITS, Found, page
 from benchmarks._soak_plot import plot
+from benchmarks._soak_traffic import RULES
 from benchmarks._soak_watch import Watch
-from benchmarks.freshness import FORMS, PARTITIONS, measured_throughput
+from benchmarks.freshness import FORMS, PARTITIONS
 from tests.kit.processes import Process, wait_until
 from tests.kit.web import Web
 
 if TYPE_CHECKING:
-    from benchmarks._soak_flat import Series
+    from collections.abc import Mapping
+
+    from clickhouse_connect.driver import Client
+
+    from benchmarks._soak_strict import Trickle
+    from benchmarks._tally_run import Site
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 BEGIN, END = "<!-- soak: written by python -m benchmarks.soak --write -->", "<!-- end of soak -->"
-PLOT = "![Memory, open files, freshness and reads over time](soak.svg)"
 SPAN_S = 30.0
-READ_COUNTERS = 20
+SPANS_MIN = 12
+"""Of latencies a run has at least so many spans, however short they are."""
+
 THROUGHPUT_EVENTS = 600_000
-UNITS = {
-    "memory": "memory, MiB",
-    "handles": "open files",
-    "freshness": "freshness p99, ms",
-    "reads": "exact reads over HTTP p99, ms",
-}
+FAILURES_SHOWN = 20
 
 
-def soak(folder: Path, form: str, rate: float, seconds: float) -> dict[str, dict[str, Series]]:
-    """Everything that was watched, by kind and process. Raises AssertionError for a wrong total."""
+def soak(
+    folder: Path, form: str, rate: float, seconds: float, settings: Mapping[str, str]
+) -> Found:
+    """Everything that was watched. Raises WrongAnswerError for a wrong total or answer."""
     with ExitStack() as stack:
-        site, worker, env = stack.enter_context(one_worker(folder, PARTITIONS, {}))
+        site, worker, env = stack.enter_context(one_worker(folder, PARTITIONS, settings))
         web = stack.enter_context(Web(env, folder / "web.txt"))
         pids = {
             "log": site.kafka_pid,
@@ -66,67 +78,80 @@ def soak(folder: Path, form: str, rate: float, seconds: float) -> dict[str, dict
             "web": web.process.pid,
         }
         arguments = [site.kafka, str(rate), str(seconds), form, str(PARTITIONS)]
-        command = [sys.executable, "-m", "benchmarks._load", *arguments]
+        command = [sys.executable, "-m", "benchmarks._soak_load", *arguments]
         load = stack.enter_context(Process(command, output_path=folder / "load.txt"))
         load.wait_for_line(r"^load begins$", timeout_s=300)
         client = stack.enter_context(closing(clickhouse_connect.get_client(dsn=site.clickhouse)))
-        counters = _some_counters(client)
-        watch, probes = Watch(pids, web.url, counters), Probes(site.kafka, client)
+        asking = stack.enter_context(closing(clickhouse_connect.get_client(dsn=site.clickhouse)))
+        _wait_for_counts(client)
+        watch, probes = Watch(pids, _known(site, asking), web.url), Probes(site.kafka, client)
         watch.start()
         probes.run(seconds)
         watch.stop()
-        _expect_total(client, load)
-        for error in watch.failed_reads:
-            print(f"a read failed: {error}", file=sys.stderr)
-        return {
-            "memory": watch.memory_mib,
-            "handles": watch.handles,
-            "freshness": {"p99": p99_by_span(probes.taken_ms(), SPAN_S)},
-            "reads": {"p99": p99_by_span(watch.reads_ms, SPAN_S)},
-        }
+        ended = load.wait_for_line(r"^load ended (.*)$", timeout_s=LAST_TIMEOUT_S)
+        told = json.loads(ended.group(1))
+        _expect_totals(client, told["net"])
+        _expect_decisions(client, watch.trickle)
+        return _found(watch, probes, min(SPAN_S, seconds / SPANS_MIN), rate, told)
 
 
-def _some_counters(client: clickhouse_connect.driver.Client) -> list[str]:
-    query = f"SELECT counter FROM tally.totals LIMIT {READ_COUNTERS}"
+def _found(
+    watch: Watch, probes: Probes, span_s: float, rate: float, told: Mapping[str, Any]
+) -> Found:
+    for kind, errors in watch.failed.items():
+        for error in errors[:FAILURES_SHOWN]:
+            print(f"{kind}: {error}", file=sys.stderr)
+    watched = {
+        "memory": watch.memory_mib,
+        "handles": watch.handles,
+        "freshness": {"p99": p99_by_span(probes.taken_ms(), span_s)},
+        "reads": {kind: p99_by_span(taken, span_s) for kind, taken in watch.reads_ms.items()},
+        "commands": {"p99": p99_by_span(watch.commands_ms, span_s)},
+    }
+    return Found(watched, watch.known_mib, watch.asked(), rate, told["per_s"], told["processor"])
+
+
+def _known(site: Site, client: Client) -> dict[str, Any]:
+    folder = site.folder / "log"
+    return {
+        "worker": worker_bytes,
+        "log": lambda _: log_bytes(segments_in(folder)),
+        "ClickHouse": lambda _: clickhouse_bytes(client),
+    }
+
+
+def _wait_for_counts(client: Client) -> None:
+    query = "SELECT counter FROM tally.totals WHERE family = 'likes' LIMIT 1"
     wait_until(lambda: client.query(query).result_rows, "something is counted", timeout_s=60)
-    return [counter for (counter,) in client.query(query).result_rows]
 
 
-def _expect_total(client: clickhouse_connect.driver.Client, load: Process) -> None:
-    ended = load.wait_for_line(r"^load ended (.*)$", timeout_s=LAST_TIMEOUT_S)
-    net = json.loads(ended.group(1))["net"]
-    total = "SELECT toInt64(sum(net)) FROM tally.totals WHERE family = 'likes'"
-    wait_until(
-        lambda: client.query(total).result_rows[0][0] == net,
-        f"the load adds up to {net}",
-        timeout_s=LAST_TIMEOUT_S,
-        poll_s=0.5,
+def _expect_totals(client: Client, net: Mapping[str, int]) -> None:
+    families = ", ".join(f"'{family}'" for family in net)
+    query = (
+        "SELECT family, toInt64(sum(net)) FROM tally.totals "
+        f"WHERE family IN ({families}) GROUP BY family"
     )
+    _expect(client, query, net)
 
 
-def verdicts(found: dict[str, dict[str, Series]], seconds: float) -> list[Verdict]:
-    """One of each line that was watched."""
-    return [
-        verdict(f"{UNITS[kind]}: {name}" if len(several) > 1 else UNITS[kind], kind, one, seconds)
-        for kind, several in found.items()
-        for name, one in several.items()
-    ]
+def _expect_decisions(client: Client, trickle: Trickle) -> None:
+    if trickle.wrong:
+        raise WrongAnswerError(f"strict: {trickle.wrong[0]}")
+    _expect(client, "SELECT counter, value FROM tally.strict_totals", trickle.stock.left)
 
 
-def page(told: list[Verdict], seconds: float, rate: float, form: str) -> str:
-    """What the soak found, for docs/benchmarks/soak.md."""
-    heads = ("watched", "middle third", "last third", "limit", "flat")
-    rows = [
-        (one.name, f"{one.middle:.1f}", f"{one.last:.1f}", f"{one.limit:.1f}", _yes(one.is_flat))
-        for one in told
-    ]
-    load = f"The machine's load average was {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores."
-    what = f"{seconds / 60:g} minutes at {rate:,.0f} events/s ({form}). Medians. {load}"
-    return f"{what}\n\n{PLOT}\n\n{table(heads, rows)}"
+def _expect(client: Client, query: str, wanted: Mapping[str, int]) -> None:
+    found: dict[str, int] = {}
 
+    def is_right() -> bool:
+        found.clear()
+        found.update((name, value) for name, value in client.query(query).result_rows)
+        return found == wanted
 
-def _yes(is_so: bool) -> str:
-    return "yes" if is_so else "**no**"
+    try:
+        wait_until(is_right, query, timeout_s=LAST_TIMEOUT_S, poll_s=0.5)
+    except AssertionError as error:
+        raise WrongAnswerError(f"{query}: {found} instead of {wanted}") from error
 
 
 def main() -> int:
@@ -143,23 +168,26 @@ def main() -> int:
     seconds = given.minutes * 60
     with TemporaryDirectory(prefix="tally-soak-") as name:
         folder = Path(name)
+        rules = folder / "tally.toml"
+        rules.write_text(RULES)
+        settings = {"TALLY_CONFIG": str(rules)}
         rate = given.rate
         if not rate:
-            full = measured_throughput(folder / "full", THROUGHPUT_EVENTS, given.form)
+            full = full_rate(folder / "full", THROUGHPUT_EVENTS, given.form, PARTITIONS, settings)
             rate = given.share * full
             print(f"a worker counts {full:,.0f} events/s; {rate:,.0f} are sent", flush=True)
-        found = soak(folder / "soak", given.form, rate, seconds)
-    told = verdicts(found, seconds)
-    text = page(told, seconds, rate, given.form)
+        found = soak(folder / "soak", given.form, rate, seconds, settings)
+    machine = f"The machine's load average was {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores."
+    text = page(found, seconds, given.form, machine)
     print(text)
     if given.write:
-        panels = {UNITS[kind]: several for kind, several in found.items()}
-        title = f"{given.minutes:g} minutes at {rate:,.0f} events/s"
+        panels = {UNITS[kind]: several for kind, several in found.watched.items()}
+        title = f"{given.minutes:g} minutes at {found.sent_per_s:,.0f} events/s"
         (DOCS / "soak.svg").write_text(plot(title, panels, seconds))
         path = DOCS / "soak.md"
         path.write_text(written(path.read_text(), BEGIN, END, text))
-    write_json(given.json, "soak", {"seconds": seconds, "rate": rate, "watched": found})
-    return 0 if all(one.is_flat for one in told) else 1
+    write_json(given.json, "soak", {"seconds": seconds, **asdict(found)})
+    return 0 if found.is_well(seconds) else 1
 
 
 if __name__ == "__main__":
