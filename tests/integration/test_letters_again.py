@@ -145,7 +145,7 @@ def test_sketches_and_members_that_were_refused_are_inserted_by_the_command(
         )
         assert uniques(tally, bad) == expected_uniques(both)
         forget = tally.client()
-        forget.command("TRUNCATE TABLE tally.retries")
+        forget.command("TRUNCATE TABLE tally.put_back")
         forget.close()
         assert insert(tally)["inserted"] == before + len(waiting), "twice is once"
     left = letters(tally, "--waiting")
@@ -233,7 +233,7 @@ def edit(file: Path, *offsets: int) -> None:
 
 def lose_the_log(tally: RunningTally, folder: Path) -> None:
     """Make the topic anew while no worker runs, and have it accepted."""
-    tally.workers.pop().stop(timeout_s=30)
+    tally.workers.pop().stop(timeout_s=90)
     admin = AdminClient({"bootstrap.servers": tally.kafka, "log_level": 0})
     admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
     wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic is gone")

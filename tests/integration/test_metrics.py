@@ -1,11 +1,13 @@
 """What running processes expose, beside what was really done."""
 
 import os
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import get_args
 
@@ -21,6 +23,7 @@ from pipeline.metrics.definitions.web import WEB
 from pipeline.metrics.definitions.worker import Duty
 from pipeline.metrics.exposition import exposition
 from pipeline.metrics.pipeline_collector import PipelineCollector, ask_with
+from pipeline.metrics.server import REQUESTS_MAX, MetricsServer
 from pipeline.metrics.values import Metrics
 from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
@@ -205,3 +208,27 @@ def test_a_process_that_begins_anew_keeps_its_address(tmp_path: Path) -> None:
     with Process(command, output_path=tmp_path / "out", env={"PROGRAM": BEGINS_ANEW}) as process:
         process.wait_for_line("^serves 2$", timeout_s=START_TIMEOUT_S)
         assert scrape(address)["tally_worker_rebalances_total"] == 2
+
+
+def test_only_so_many_ask_for_metrics_at_the_same_time() -> None:
+    """Who says nothing is let go after a while; nobody waits for that who comes later."""
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    with closing(MetricsServer(address, Metrics(WEB))), ExitStack() as held:
+        wires = [
+            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            for _ in range(REQUESTS_MAX)
+        ]
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as further:
+            assert further.recv(1) == b""
+        for wire in wires:
+            wire.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert wire.recv(100).startswith(b"HTTP/1.0 200 ")
+        eventually(lambda: is_scraped(address), "there is room again")
+
+
+def is_scraped(address: str) -> bool:
+    try:
+        return isinstance(scrape(address), dict)
+    except OSError:
+        return False

@@ -16,6 +16,7 @@ from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.reads.counts import CountAnswer, Question, count
 from pipeline.reads.reads import Reads
 from schemas.addresses import KafkaAddress
+from tests.kit.clocks import ManualClock
 from tests.kit.processes import wait_until
 from tests.kit.tally import RunningTally, start_worker, tally_alone
 
@@ -61,7 +62,8 @@ def test_no_read_is_complete_without_a_new_partition_that_nobody_has_counted(
     reads = Reads(connect(tally.clickhouse), SystemClock())
     send(tally, 0, 5)
     wait_counted(reads, 5)
-    tally.workers[0].stop(timeout_s=30)
+    tally.workers[0].stop(timeout_s=90)
+    stopped = ManualClock(time.time())
 
     seen: list[CountAnswer] = []
     with ThreadPoolExecutor(1) as beside:
@@ -77,7 +79,7 @@ def test_no_read_is_complete_without_a_new_partition_that_nobody_has_counted(
     seen.append(read(reads))
 
     assert [one for one in seen if one.complete] == []
-    fresh = Reads(connect(tally.clickhouse), SystemClock())
+    fresh = Reads(connect(tally.clickhouse), stopped)
     answer = read(fresh)
     assert (answer.total, answer.complete) == (5, False)
     # Not since the others are old: they are not.

@@ -14,6 +14,7 @@ from pipeline.cli import run
 from pipeline.reads import counts, spans
 from pipeline.reads.counts import CountAnswer, Mode, Question
 from pipeline.reads.explain import explain
+from pipeline.reads.last_places import last_places
 from pipeline.reads.reads import FlushedShard, Reads
 from pipeline.reads.status import observe_clickhouse
 from pipeline.rules import CountingRules, FamilyRules
@@ -132,6 +133,26 @@ def test_a_shard_is_as_far_as_its_rows_together_whether_merged_or_not(site: Site
     ]
     client.command("OPTIMIZE TABLE tally.positions FINAL")
     assert reads_of(site).positions() == apart
+
+
+def test_a_shard_is_where_its_log_is_now_though_the_clock_of_the_one_before_was_ahead(
+    site: Site,
+) -> None:
+    client, at = site.client, "2026-03-20 12:00:0"
+    client.command("TRUNCATE TABLE tally.positions")
+    client.command(
+        "INSERT INTO tally.positions (build, replica, shard, flushed_through, log_time, flushed_at)"
+        f" VALUES (1, 'main', 0, 700, '{at}1', '{at}9'), (1, 'main~2', 0, 5, '{at}2', '{at}4'), "
+        f"(1, 'main~10', 0, 3, '{at}3', '{at}3')"
+    )
+    client.command(
+        "INSERT INTO tally.cells_1m (build, counter, window, slot, replica, shard, p, through) "
+        f"VALUES (1, 'likes:both', '{at}0', '{at}0', 'main', 0, 9, 700), "
+        f"(1, 'likes:both', '{at}0', '{at}0', 'main~10', 0, 1, 2)"
+    )
+    [found] = reads_of(site).positions()
+    assert (found.replica, found.flushed_through) == ("main~10", 3)
+    assert list(last_places(reads_of(site), ["likes:both"])["likes:both"].items()) == [(0, 2)]
 
 
 def test_totals_and_windows_are_right_after_old_minutes_and_hours_were_dropped(

@@ -108,9 +108,9 @@ def admin_of(where: Found) -> AdminClient:
 
 
 def answers(where: Found) -> bool:
-    with urllib.request.urlopen(f"{where.clickhouse}/?query=SELECT%201", timeout=5) as response:
+    with urllib.request.urlopen(f"{where.clickhouse}/?query=SELECT%201", timeout=30) as response:
         one: bytes = response.read()
-    admin_of(where).list_topics(timeout=5)
+    admin_of(where).list_topics(timeout=30)
     return one == b"1\n"
 
 
@@ -161,14 +161,14 @@ def test_up_comes_back_at_once_after_it_was_killed_outright(tmp_path: Path) -> N
     with tally_up(tmp_path, *SERVERS) as process:
         where = found(process, tmp_path)
         admin = admin_of(where)  # named, for a client that is collected fails what it waits for
-        admin.create_topics([NewTopic("kept", 3)])["kept"].result(timeout=10)
+        admin.create_topics([NewTopic("kept", 3)])["kept"].result(timeout=30)
         process.kill()
     ports = [address.rpartition(":")[2] for address in (where.kafka, where.clickhouse)]
     same = ("--kafka-port", ports[0], "--clickhouse-port", ports[1], "--web-port", "0")
     with tally_up(tmp_path, *same, "--workers", "0") as process:
         again = found(process, tmp_path)
         assert answers(again)
-        assert len(admin_of(again).list_topics(timeout=5).topics["kept"].partitions) == 3
+        assert len(admin_of(again).list_topics(timeout=30).topics["kept"].partitions) == 3
     eventually(lambda: not any(map(is_alive, where.pids.values())), "the end of the old parts")
 
 

@@ -17,6 +17,8 @@ from tests.simulation.variants import VARIANTS, Variant, first_caught
 from tests.simulation.worker import SimWorker
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def problems_from(seed: int, schedules: int) -> list[tuple[int, str]]:
     """Each with its seed, which plays the same schedule again."""

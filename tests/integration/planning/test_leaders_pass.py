@@ -10,6 +10,7 @@ from pipeline.clock import SystemClock
 from pipeline.control.log_writer import LogRecord, write_records
 from pipeline.control.shard_plan import read_plan
 from pipeline.errors import OperatorError, TryAgainError
+from pipeline.planning import hints
 from pipeline.planning.hints import hint
 from pipeline.planning.leaders_pass import ShardPlanning
 from pipeline.planning.load import LoadReport, encode
@@ -96,6 +97,21 @@ def test_a_hint_that_is_over_is_taken_away(site: Site) -> None:
     assert HOT in read_plan(KafkaAddress(site.kafka)).hints
     site.time.advance(60)
     assert site.until(lambda plan: not plan.hints, "the hint is gone") == PlanRecords()
+
+
+def test_only_so_many_hints_hold_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "HINTS_MAX", 2)
+    kafka = KafkaAddress(site.kafka)
+    for name, n in (("likes:a", 2), ("likes:b", 2), ("likes:b", 3)):
+        hint(kafka, name, n=n, for_ms=MINUTE_MS, clock=site.time)
+    with pytest.raises(OperatorError, match="2 hints hold already: clear one with tally shard"):
+        hint(kafka, "likes:c", n=2, for_ms=MINUTE_MS, clock=site.time)
+    assert {name: one.n for name, one in read_plan(kafka).hints.items()} == {
+        "likes:a": 2,
+        "likes:b": 3,
+    }
+    site.time.advance(60)
+    hint(kafka, "likes:c", n=2, for_ms=MINUTE_MS, clock=site.time)
 
 
 def test_over_sharded_counters_are_told_and_kept_by_the_next_leader(site: Site) -> None:

@@ -73,10 +73,7 @@ def test_a_hot_counter_is_split_shown_and_merged_again(
         [hottest, cold] = tally.json("shard")["counters"]
         assert (hottest["counter"], hottest["shards"], hottest["why"]) == (hot, 4, "rate")
         assert (cold["counter"], cold["shards"], cold["rate"]) == ("likes:b", 1, 7.0)
-        # Until its first checkpoint a worker is not yet well.
-        checkpointed = "SELECT uniqExact(shard) FROM tally.positions WHERE checkpointed_at > 0"
-        tally.wait_for(checkpointed, [(PARTITIONS,)], PATIENCE_S)
-        plan = tally.json("status")["shard_plan"]
+        plan = tally.healthy_status()["shard_plan"]
         assert plan["hottest"] == {"counter": hot, "rate": 1500.0, "shards": 4}
         assert (plan["split"], plan["most_split"]["counter"]) == (1, hot)
         lines = tally.run("shard", hot).stdout.splitlines()
@@ -86,7 +83,7 @@ def test_a_hot_counter_is_split_shown_and_merged_again(
         # More than eight partitions can take.
         with Reporter(tally.kafka, {hot: 9_000}):
             followed(follower, hot, PARTITIONS)
-            assert any("no partition is left" in text for text in tally.json("status")["remarks"])
+            assert any("no partition is left" in text for text in tally.healthy_status()["remarks"])
     followed(follower, hot, 1)
     assert hot not in follower.plan.shards
 

@@ -1,6 +1,7 @@
 """Brokers for the producer's tests: the embedded log and a real Apache Kafka."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,18 @@ def log(shared_log: Broker) -> Broker:
     if not shared_log.running:
         shared_log.start()
     return shared_log
+
+
+@pytest.fixture
+def own_log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    """An embedded log of one test, which may stop or kill it."""
+    broker = EmbeddedLog(tmp_path)
+    broker.start()
+    try:
+        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, PARTITIONS)
+        yield broker
+    finally:
+        broker.kill()
 
 
 @pytest.fixture(scope="package")

@@ -5,11 +5,6 @@ told to be patient (confluentinc/librdkafka#5301). What brought it there could n
 so here its statistics are told by the test.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from pipeline import topics
 from pipeline.clock import SystemClock
 from pipeline.producer.client import Client
@@ -20,17 +15,6 @@ from tests.kit.processes import wait_until
 PATIENCE_S = 600.0
 NO_BROKERS = '{"brokers": {}}'
 SOME = '{"brokers": {"127.0.0.1:1/bootstrap": {}}}'
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    broker = EmbeddedLog(tmp_path)
-    broker.start()
-    try:
-        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 2)
-        yield broker
-    finally:
-        broker.kill()
 
 
 def send(client: Client) -> list[int | str]:
@@ -46,24 +30,24 @@ def heard(words: list[int | str]) -> int | str:
 
 
 def test_what_a_client_without_brokers_has_is_given_up_and_the_next_message_is_stored(
-    log: EmbeddedLog,
+    own_log: EmbeddedLog,
 ) -> None:
     client = Client(
-        KafkaAddress(log.bootstrap),
+        KafkaAddress(own_log.bootstrap),
         SystemClock(),
         delivery_timeout_s=PATIENCE_S,
         settings={"statistics.interval.ms": 0},
     )
     try:
         assert heard(send(client)) == 0
-        log.kill()
+        own_log.kill()
         waiting, lost = send(client), client._connection
         for text in (NO_BROKERS, SOME, NO_BROKERS):
             lost._on_statistics(text)
         assert not lost.is_stale
         lost._on_statistics(NO_BROKERS)
         assert isinstance(heard(waiting), str)
-        log.start()
+        own_log.start()
         assert heard(send(client)) == 1
         assert client._connection is not lost
     finally:

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,17 +24,6 @@ from tests.kit.processes import wait_until
 PATIENCE_S = 8.0
 WORD_S = 30
 Word = int | str
-
-
-@pytest.fixture
-def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedLog]:
-    broker = EmbeddedLog(tmp_path_factory.mktemp("impatience"))
-    broker.start()
-    try:
-        topics.ensure_topics(KafkaAddress(broker.bootstrap), 1, 8)
-        yield broker
-    finally:
-        broker.kill()
 
 
 def send(by: Client, partition: int, counter: str) -> list[Word]:
@@ -54,19 +42,19 @@ def word(words: list[Word]) -> Word:
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_what_is_given_up_doubles_nothing_else(log: EmbeddedLog, attempt: int) -> None:
-    client = Client(KafkaAddress(log.bootstrap), SystemClock(), delivery_timeout_s=PATIENCE_S)
+def test_what_is_given_up_doubles_nothing_else(own_log: EmbeddedLog, attempt: int) -> None:
+    client = Client(KafkaAddress(own_log.bootstrap), SystemClock(), delivery_timeout_s=PATIENCE_S)
     try:
         for partition in range(8):
             assert isinstance(word(send(client, partition, "impatience:warm")), int)
-        os.kill(log.pid, signal.SIGSTOP)
+        os.kill(own_log.pid, signal.SIGSTOP)
         try:
             given_up = [send(client, 0, "impatience:given up")]
             time.sleep(PATIENCE_S * 0.6)
             others = {n: send(client, n, f"impatience:other {n}") for n in range(1, 8)}
             wait_until(lambda: given_up[0], "the first is given up", timeout_s=WORD_S)
         finally:
-            os.kill(log.pid, signal.SIGCONT)
+            os.kill(own_log.pid, signal.SIGCONT)
         told = {f"impatience:other {n}": word(words) for n, words in others.items()}
         after = word(send(client, 0, "impatience:after"))
     finally:
@@ -74,7 +62,7 @@ def test_what_is_given_up_doubles_nothing_else(log: EmbeddedLog, attempt: int) -
 
     assert isinstance(word(given_up[0]), str)
     assert isinstance(after, int)
-    found = Counter(row.event["counter"] for row in rows(log.bootstrap, "impatience"))
+    found = Counter(row.event["counter"] for row in rows(own_log.bootstrap, "impatience"))
     assert [counter for counter, times in found.items() if times > 1] == ["impatience:warm"]
     stored = {counter for counter, one in told.items() if isinstance(one, int)}
     assert stored <= set(found)

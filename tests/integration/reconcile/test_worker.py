@@ -51,6 +51,7 @@ def standing(tally: RunningTally) -> int:
     return int(found)
 
 
+@pytest.mark.timeout(300)
 def test_a_worker_that_is_killed_leaves_nothing_that_differs(
     tally: RunningTally, tmp_path: Path
 ) -> None:

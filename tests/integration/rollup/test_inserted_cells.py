@@ -5,11 +5,13 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from pipeline.builds.base import carry
+from pipeline.builds.carried import CARRIED
 from pipeline.clock import SystemClock
 from pipeline.letters.insert import GONE, UNREADABLE, Inserted, insert
 from pipeline.letters.letter import LetterKey, StoredLetter
 from pipeline.letters.put_back import by_table
-from pipeline.letters.reads import LetterReads
+from pipeline.letters.reads import LetterFilter, LetterReads
 from pipeline.letters.row_table import ClickHouseRowTable
 from pipeline.letters.rows import SetAsideRow
 from pipeline.writes.set_aside import cell_letters
@@ -112,7 +114,7 @@ def roll_up(site: Site, days_later: int = 0) -> None:
 
 
 def retried(site: Site) -> int:
-    return int(site.rows("SELECT count() FROM tally.retries FINAL")[0][0])
+    return int(site.rows("SELECT count() FROM tally.put_back FINAL")[0][0])
 
 
 def assert_exact(site: Site, grains: Iterable[str] = ("1m", "1h", "1d")) -> None:
@@ -233,3 +235,53 @@ def test_a_letter_that_holds_no_cell_of_this_build_is_told(
     done = insert_all(Topic((cell(1), 5, 0), build=2))
     assert (done.letters, done.skipped) == (0, {UNREADABLE: 1})
     assert site.totals() == {}
+
+
+def test_a_row_that_one_build_was_given_back_waits_in_every_other(site: Site) -> None:
+    """It was taken for put back in all of them, and was missing there for good."""
+    [key] = Topic((cell(1), 5, 1)).keys
+    letters = LetterReads(site.client)
+    waiting = LetterFilter(waiting=True)
+    moment = datetime.fromtimestamp(key.log_ms / 1000, UTC)
+    rows = [[build, key.shard, key.offset, key.row, moment, "because"] for build in (1, 2)]
+    names = ["build", "shard", "offset", "row", "log_time", "reason"]
+    site.client.insert("tally.dead_letters", rows, column_names=names)
+
+    letters.record_put_back([key], 1, key.log_ms)
+    assert letters.count(waiting) == 0
+    declare(site, 2)
+    assert letters.count(waiting) == 1
+    assert [one.retried for one in letters.letters(LetterFilter(), 9)] == [False]
+    tables = {name: CARRIED[name] for name in ("dead_letters", "put_back")}
+    for base, build in ((1, 3), (2, 4)):
+        carry(site.client, base, build, key.log_ms + DAY_S * 1000, tables=tables)
+        declare(site, build)
+        assert letters.count(LetterFilter()) == 1
+        assert letters.count(waiting) == (base == 2)
+
+
+def test_a_row_that_is_put_back_while_another_build_is_given_rows_waits_there(site: Site) -> None:
+    """It was taken for put back there, too, though its table had been copied before."""
+    [key] = Topic((cell(1), 5, 1)).keys
+    letters = LetterReads(site.client)
+    moment = datetime.fromtimestamp(key.log_ms / 1000, UTC)
+    names = ["build", "shard", "offset", "row", "log_time", "reason"]
+    row = [1, key.shard, key.offset, key.row, moment, "because"]
+    site.client.insert("tally.dead_letters", [row], column_names=names)
+
+    def put_back(table: str) -> None:
+        if table == "distinct_1m":
+            letters.record_put_back([key], 1, key.log_ms)
+
+    carry(site.client, 1, 2, key.log_ms + DAY_S * 1000, tables=CARRIED, tell=put_back)
+    assert letters.count(LetterFilter(waiting=True)) == 0
+    declare(site, 2)
+    assert letters.count(LetterFilter(waiting=True)) == 1
+
+
+def declare(site: Site, build: int) -> None:
+    """Make a build the live one."""
+    site.client.command(
+        f"INSERT INTO tally.builds SELECT '', {build}, max(declaration) + 1, now64(3), 'a test' "
+        "FROM tally.builds WHERE cluster = ''"
+    )

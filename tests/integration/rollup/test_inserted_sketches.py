@@ -173,7 +173,7 @@ def test_rows_whose_company_is_gone_are_left_as_letters(
             assert found == refusing.registers(table), table
         else:
             assert not any(name.partition(":")[0] in families for name, *_ in found), table
-    assert site.rows("SELECT count() FROM tally.retries FINAL") == [(inserted,)]
+    assert site.rows("SELECT count() FROM tally.put_back FINAL") == [(inserted,)]
 
 
 def everything(site: Site) -> list[object]:

@@ -3,11 +3,15 @@
 import struct
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from crc32c import crc32c
 
 from tests.integration.log.wire import Wire
 from tests.integration.strict.conftest import Site
 from tests.kit.odd_headers import odd_batch
+from tests.kit.waiting import eventually
+
+TIMEOUT_S = 20
 
 
 def _torn() -> bytes:
@@ -40,3 +44,24 @@ def test_a_batch_that_cannot_be_read_stops_no_decision(site: Site, batch: bytes)
     assert errors in ({0}, {2}, {87}), "stored, or refused as corrupt or invalid"
     for counter in counters:
         assert site.decided(counter, "decrement", id="out")["remaining"] == 2
+
+
+def test_a_batch_that_cannot_be_read_is_passed_as_a_whole(site: Site) -> None:
+    """All but its first offset waited to be decided, and were missed when the log deleted them."""
+    with Wire(site.tally.kafka) as wire:
+        errors = {
+            wire.produce("tally.strict", _unpackable(), partition)[0] for partition in range(2)
+        }
+    assert errors in ({0}, {2}, {87}), "stored, or refused as corrupt or invalid"
+    settings = {"bootstrap.servers": site.tally.kafka, "group.id": "tally-strict", "log_level": 0}
+    consumer = Consumer(settings)
+    places = [TopicPartition("tally.strict", partition) for partition in range(2)]
+    try:
+        ends = [consumer.get_watermark_offsets(one, timeout=TIMEOUT_S)[1] for one in places]
+
+        def is_passed() -> bool:
+            return [one.offset for one in consumer.committed(places, timeout=TIMEOUT_S)] == ends
+
+        eventually(is_passed, f"offsets {ends} are committed")
+    finally:
+        consumer.close()

@@ -61,7 +61,7 @@ def test_reads_have_the_value_within_a_flush_or_two(site: Site) -> None:
     eventually(lambda: total() == 6, "the value is read")
     told = site.tally.json("count", counter)
     assert (told["total"], told["net"], told["mode"], told["complete"]) == (6, 6, "exact", True)
-    assert told["staleness_ms"] < 10_000
+    assert told["staleness_ms"] < 60_000
     assert site.web.client.get(f"/api/v1/counters/{counter}").json()["total"] == 6
     assert site.tally.json("count", counter, "--mode", "live")["mode"] == "exact"
     by_minutes = site.tally.json("count", counter, "--by", "1m")

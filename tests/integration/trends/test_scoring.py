@@ -12,6 +12,7 @@ from pipeline.clock import SystemClock
 from pipeline.errors import TryAgainError
 from pipeline.rules import CountingRules, FamilyRules, TrendRules
 from pipeline.trends import reading
+from pipeline.trends.reading import TrendReads
 from pipeline.trends.scoring import TrendScoring, TrendsScored
 from pipeline.trends.transitions import Transition
 from schemas.families import Families, parse_families
@@ -382,3 +383,25 @@ def test_regions_past_a_bound_count_only_in_all_of_them(
         "SELECT observed FROM tally.trending WHERE region = '*' AND counter = 'tag:burst'"
     )
     assert observed == 605
+
+
+def test_only_so_many_counters_of_a_family_are_looked_at_those_with_the_most(
+    trends: Trends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CANDIDATES_MAX", 5)
+    monkeypatch.setattr(reading, "SKETCHED_MAX", 4)
+    site, later_s = trends.site, W_S + MINUTE_S
+    counts = {f"{number:02}": 10_000 * number for number in range(1, 13)}
+    site.flush(minute(later_s, counts))
+    flush_sketched(site, [(later_s, counts)])
+    rules = CountingRules(
+        4, FamilyRules(trends=GATES), {"flat": FamilyRules(sketched=True, trends=GATES)}
+    )
+    reads = TrendReads(site.client, site.build, REPLICA)
+    found = reads.families(later_s, later_s, rules)
+    for family, least in (("tag", 8), ("flat", 9)):
+        heaviest = [f"{family}:{number:02}" for number in range(least, 13)]
+        assert sorted(found[family]["*"].names) == heaviest
+    monkeypatch.setattr(reading, "FAMILIES_MAX", 1)
+    site.flush(minute(later_s, {"more": 10**9}))
+    assert [*found, *reads.families(later_s, later_s, rules)] == ["flat", "tag", "tag"]

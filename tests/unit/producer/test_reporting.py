@@ -2,8 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from pipeline.planning.load import COUNTERS_MAX
+from pipeline.producer import reporting
 from pipeline.producer.packing import Load
 from pipeline.producer.reporting import LoadMeter
 
@@ -54,3 +56,18 @@ def test_of_many_counters_the_heaviest_are_told() -> None:
     assert {name for name, rows in report.counters if rows > 1_000} == {
         f"a:{n}" for n in range(0, 50_000, 997)
     }
+
+
+def test_only_so_many_counters_are_kept_until_a_report_and_the_heaviest_are_among_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reporting, "_COUNTERS_KEPT", 300)
+    meter = LoadMeter("p1")
+    meter.add(load({"a:heavy": 5_000}))
+    for first in range(0, 5_000, 200):
+        meter.add(load({f"a:{n}": 2 for n in range(first, first + 200)}))
+        assert len(meter._by_counter) <= 300 + COUNTERS_MAX
+    report = meter.take(0, 1_000, {}, 0)
+    assert report is not None
+    assert report.counters[0] == ("a:heavy", 5_000)
+    assert report.rows == 15_000
