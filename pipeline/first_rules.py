@@ -22,6 +22,8 @@ from pipeline.lanes import sort_into_lanes
 from pipeline.rules import RULES_KIND, CountingRules, parse_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pipeline.fetches import Fetch
 
 OFFSETS_MAX = 100_000
@@ -49,11 +51,17 @@ class ControlLog(Protocol):
 
 
 async def rules_at_start(
-    partition: int, start: int, known: CountingRules, *, log: LogAhead, control: ControlLog
+    partition: int,
+    start: int,
+    known: Callable[[], Awaitable[CountingRules]],
+    *,
+    log: LogAhead,
+    control: ControlLog,
 ) -> CountingRules:
     """The rules by which a shard that begins at `start` of the log counts its first record.
 
-    Writes `known` where the log ends too soon to tell. Raises TryAgainError when Kafka is away.
+    Writes the `known` ones, and asks for them only then, where the log ends too soon to tell.
+    Raises TryAgainError when Kafka is away, and whatever `known` raises.
     """
     ahead, offset, is_written = _Ahead(start + OFFSETS_MAX), start, False
     while not ahead.is_over:
@@ -64,7 +72,8 @@ async def rules_at_start(
         elif is_written:
             raise TryAgainError(f"partition {partition} does not have the rules written to it yet")
         else:
-            await control.append_control_to(topics.INCREMENTS, partition, RULES_KIND, known.bytes)
+            rules = (await known()).bytes
+            await control.append_control_to(topics.INCREMENTS, partition, RULES_KIND, rules)
             is_written = True
     return ahead.rules
 

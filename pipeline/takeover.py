@@ -40,6 +40,14 @@ class ChangelogReader(Protocol):
         ...
 
 
+class Plan(Protocol):
+    """Knows the counting rules that somebody last began to apply."""
+
+    async def planned_rules(self) -> CountingRules | None:
+        """None if nobody ever applied any. Raises TryAgainError, OperatorError."""
+        ...
+
+
 class LogCheck(LogAhead, Protocol):
     """Compares a shard with the log it was counted from, and reads where one begins."""
 
@@ -78,6 +86,7 @@ class Beginning:
 
 
 FROM_THE_LOG = Beginning()
+NO_RULES = CountingRules()
 
 
 async def take_over(
@@ -89,6 +98,7 @@ async def take_over(
     changelog: ChangelogReader,
     log: LogCheck,
     control: ControlLog,
+    plan: Plan,
     replica: str = "",
     beginning: Beginning = FROM_THE_LOG,
 ) -> bool:
@@ -124,12 +134,17 @@ async def take_over(
         if position != committed and not await checkpointer.commit(shard, generation):
             return False
         shards[found.partition] = (shard, found)
-    known = _newest_rules(shard for shard, _ in shards.values())
+
+    async def known_rules() -> CountingRules:
+        # What shards count by is as old as their checkpoints; the plan came before any of it.
+        planned = await plan.planned_rules()
+        return _newest([*(shard.rules for shard, _ in shards.values()), planned or NO_RULES])
+
     for found in begun:
         start = await offsets.log_start(found.partition)
         beginning.check(found.partition, start)
         rules = beginning.rules or await rules_at_start(
-            found.partition, start, known, log=log, control=control
+            found.partition, start, known_rules, log=log, control=control
         )
         shard = Shard(
             found.partition,
@@ -146,9 +161,9 @@ async def take_over(
     return True
 
 
-def _newest_rules(shards: Iterable[Shard]) -> CountingRules:
-    """Those of the greatest version that any of the shards counts by."""
-    newest = CountingRules()
-    for shard in shards:
-        newest = shard.rules if shard.rules.supersedes(newest) else newest
+def _newest(found: Iterable[CountingRules]) -> CountingRules:
+    """Those of the greatest version."""
+    newest = NO_RULES
+    for rules in found:
+        newest = rules if rules.supersedes(newest) else newest
     return newest

@@ -31,7 +31,7 @@ from pipeline.assignor import EvenAssignor
 from pipeline.changelog_writer import ChangelogWriter
 from pipeline.checkpoint import Checkpointer
 from pipeline.control.leaders_pass import NotingPartitions
-from pipeline.control.shard_plan import keep_plan_with
+from pipeline.control.shard_plan import PlanReader, keep_plan_with
 from pipeline.flushed_check import FlushedCheck
 from pipeline.group import Group
 from pipeline.kafka_clients import faust_credentials
@@ -153,6 +153,7 @@ def build_app(
                 changelog=recovery,
                 log=recovery,
                 control=changelog,
+                plan=PlanReader(settings.kafka),
                 replica=settings.replica,
                 beginning=beginning,
             )

@@ -8,6 +8,7 @@ which counters are split (`pipeline/planning/`).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,17 @@ def read_plan(kafka: KafkaAddress) -> PlanRecords:
         return PlanRecords()
     with contextlib.closing(PlanTopic(kafka)) as topic:
         return topic.read()
+
+
+class PlanReader:
+    """Reads the plan for whoever must not block."""
+
+    def __init__(self, kafka: KafkaAddress) -> None:
+        self._kafka = kafka
+
+    async def planned_rules(self) -> CountingRules | None:
+        """As the function of that name, in a thread."""
+        return await asyncio.to_thread(planned_rules, self._kafka)
 
 
 def id_partitions(known: CountingRules | None, partitions: int) -> int:

@@ -95,6 +95,7 @@ class SimWorker:
             changelog=self.doors,
             log=self.doors,
             control=self.doors,
+            plan=self.doors,
         )
 
     def highwater(self, partition: int) -> int:

@@ -385,6 +385,17 @@ class Doors:
         found: Fetch | None = await asking("read ahead", lambda: log.fetch(partition, offset, end))
         return found
 
+    async def planned_rules(self) -> CountingRules | None:
+        """The newest of any partition: appliers write the plan before the first of them."""
+        partitions = self._world.log.partitions
+
+        def newest() -> RulesTruth | None:
+            found = [record.rules for log in partitions for record in log if record.rules]
+            return max(found, key=lambda rules: rules.version, default=None)
+
+        rules: RulesTruth | None = await asking("plan", newest)
+        return as_rules(rules) if rules else None
+
     async def append_control_to(
         self,
         topic: str,  # noqa: ARG002 - there is one

@@ -29,6 +29,7 @@ class OnePartition:
         self.written: list[bytes] = []
         self.at_a_time = at_a_time
         self.loses_writes = False
+        self.asked = 0
 
     async def read_ahead(self, partition: int, offset: int) -> Fetch | None:
         found = self.records[offset : offset + self.at_a_time]
@@ -56,7 +57,11 @@ class OnePartition:
 async def first(
     log: OnePartition, known: CountingRules = DEFAULTS, start: int = 0
 ) -> CountingRules:
-    return await rules_at_start(3, start, known, log=log, control=log)
+    async def asked() -> CountingRules:
+        log.asked += 1
+        return known
+
+    return await rules_at_start(3, start, asked, log=log, control=log)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 100])
@@ -65,6 +70,7 @@ async def test_the_first_rules_record_holds_and_nothing_is_written(at_a_time: in
     log = OnePartition(*records, at_a_time=at_a_time)
     assert await first(log, OTHERS) == OURS
     assert log.written == []
+    assert log.asked == 0
 
 
 async def test_rules_that_cannot_be_read_are_passed_over() -> None:
