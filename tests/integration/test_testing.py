@@ -15,9 +15,8 @@ from confluent_kafka import Producer
 
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.testing import TallyServer, running_tally
-from tests.kit.processes import PATIENCE_S, wait_until
+from tests.kit.processes import PATIENCE_S, Process
 from tests.kit.tally import START_TIMEOUT_S
-from tests.kit.tied import start_tied
 from tests.kit.waiting import eventually, is_alive
 
 DOCS = Path(__file__).parents[2] / "docs" / "testing.md"
@@ -42,24 +41,18 @@ class Project:
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Process:
         base = self.folder.parent / f"{self.folder.name}-base"
-        return start_tied(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={base}"],
+        return Process(
+            [sys.executable, "-m", "pytest", "-qs", "-p", "no:cacheprovider", f"--basetemp={base}"],
             cwd=self.folder,
-            env={**os.environ, MARK: self.mark, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            env={MARK: self.mark, "PYTHONDONTWRITEBYTECODE": "1"},
+            output_path=self.folder.parent / "pytest.txt",
         )
 
     def run(self) -> tuple[int, str]:
         with self.start() as process:
-            try:
-                printed, _ = process.communicate(timeout=START_TIMEOUT_S + PATIENCE_S)
-            finally:
-                process.kill()
-        return process.returncode, printed
+            return process.wait(timeout_s=START_TIMEOUT_S + PATIENCE_S), process.output()
 
     def processes(self) -> list[int]:
         """All that live now and carry the mark."""
@@ -111,19 +104,16 @@ def test_an_ended_test_run_leaves_nothing_behind(number: signal.Signals, project
     project.write("conftest.py", PLUGIN)
     project.write(
         "test_endless.py",
-        "import pathlib, time\n\n\ndef test_endless(tally_server):\n"
-        "    pathlib.Path('reached').touch()\n    time.sleep(600)\n",
+        "import time\n\n\ndef test_endless(tally_server):\n"
+        "    print('reached', flush=True)\n    time.sleep(600)\n",
     )
     with project.start() as process:
-        try:
-            has_server = (project.folder / "reached").exists
-            wait_until(has_server, "the test has the server", timeout_s=START_TIMEOUT_S)
-            # pytest, `tally up`, log, ClickHouse, worker and web API: the mark finds them all.
-            assert len(project.processes()) == 6
-            process.send_signal(number)
-            process.communicate(timeout=PATIENCE_S)
-        finally:
-            process.kill()
+        # Longer than the fixture waits: it tells what `tally up` wrote.
+        process.wait_for_line("^reached$", timeout_s=START_TIMEOUT_S + PATIENCE_S)
+        # pytest, `tally up`, log, ClickHouse, worker and web API: the mark finds them all.
+        assert len(project.processes()) == 6
+        process.send(number)
+        process.wait()
     eventually(lambda: project.processes() == [], "the end of all processes")
 
 
