@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from pipeline.takeover import LogCheck
     from pipeline.writes.room import Room
 
+log = logging.getLogger(__name__)
+
 _ASK_AGAIN_S = 0.5
+_LOOK_TIMEOUT_S = 120.0
 
 
 class Worker:
@@ -65,6 +69,8 @@ class Worker:
         is_again = fetch.start < owned.shard.position
         if is_again or _has_new_leader(owned, fetch):
             await self._check_log(owned, generation)
+            if generation != self._checkpointer.generation:
+                return
             if fetch.next_offset <= owned.shard.position:
                 return
         absorbed = absorb(owned.shard, fetch)
@@ -80,13 +86,28 @@ class Worker:
         await self._room.wait()
 
     async def _check_log(self, owned: OwnedShard, generation: int) -> None:
-        """Raises ShardRefusedError. A log that was away a moment ago may be so again."""
+        """Raises ShardRefusedError. A log that was away a moment ago may be so again.
+
+        Other partitions wait meanwhile, so after a while it raises TryAgainError, which ends the
+        worker: another process, with other connections, may see what this one does not.
+        """
+        partition, tries = owned.shard.partition, 0
+        give_up_s = asyncio.get_running_loop().time() + _LOOK_TIMEOUT_S
         while generation == self._checkpointer.generation:
             try:
                 await self._log.check(owned.shard)
-            except TryAgainError:
+            except TryAgainError as error:
+                if asyncio.get_running_loop().time() >= give_up_s:
+                    raise
+                if not tries:
+                    log.warning(
+                        "reading waits to look at the log of shard %d: %s", partition, error
+                    )
+                tries += 1
                 await asyncio.sleep(_ASK_AGAIN_S)
             else:
+                if tries:
+                    log.warning("the log of shard %d is there again; reading goes on", partition)
                 return
 
     def _measure(self, fetch: Fetch, absorbed: Absorbed) -> None:

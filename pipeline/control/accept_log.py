@@ -164,6 +164,7 @@ class LogAcceptor:
             log_ms = max(shard.log_ms, counted.log_ms if counted else 0)
             found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, log_ms + 1)
             anew = in_other_log(shard, end if found is None else found)
+            anew.log_ms = log_ms
         return await self._go_on(anew, reason, trimmed=trimmed)
 
     async def _go_on_without_end(self, shard: Shard, counted: Reached, reason: str) -> Accepted:
@@ -174,9 +175,11 @@ class LogAcceptor:
         letters; the counts of all are in ClickHouse.
         """
         partition, through = shard.partition, counted.through
-        start, end = await self._reader.ends(topics.INCREMENTS, partition)
+        _, end = await self._reader.ends(topics.INCREMENTS, partition)
         if shard.incarnation < counted.incarnation:
-            shard = in_other_log(shard, start)  # In which its position says nothing.
+            # In which its position says nothing; but what is no younger, it knows or never will.
+            found = await self._reader.offset_at(topics.INCREMENTS, partition, shard.log_ms + 1)
+            shard = in_other_log(shard, end if found is None else found)
         younger = await self._recovery.first_younger(partition, through, counted.log_ms)
         kept = min(end, through + 1) if younger is None else younger
         letters: list[DeadLetter] = []
@@ -203,12 +206,12 @@ class LogAcceptor:
     async def _finish(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:
         """Tell others of a shard that the changelog has as it goes on.
 
-        ClickHouse is last to know, but for the commit, which workers set right: where it does not,
-        this is done again. A replay learns by it that the log is another one, though nothing of it
-        is flushed yet.
+        ClickHouse is last to know: where it does not, this is done again. A replay learns by it
+        that the log is another one, though nothing of it is flushed yet.
         """
-        await self._tell.position(anew)
         self._commit(anew.partition, anew.position)
+        reach("accept-commit", 1)
+        await self._tell.position(anew)
         return Accepted(
             anew.partition,
             anew.incarnation,

@@ -20,13 +20,17 @@ NOW_MS = 1_700_000_000_000
 class Nobody:
     """Takes whatever is written, and has flushed nothing."""
 
+    def __init__(self) -> None:
+        self.told: list[Shard] = []
+
     async def append(self, *_: Any) -> None: ...
 
     async def append_dead_letters(self, *_: Any) -> None: ...
 
     async def letters(self, *_: Any) -> None: ...
 
-    async def position(self, *_: Any) -> None: ...
+    async def position(self, shard: Shard) -> None:
+        self.told.append(shard)
 
     def read(self, _shard: Shard) -> Flushed:
         return Flushed(-1, {})
@@ -37,13 +41,14 @@ class Acceptor(LogAcceptor):
 
     def __init__(self, times_ms: list[int], counted: Reached | None) -> None:
         log = Log(times_ms)
-        nobody = cast("Any", Nobody())
+        self.nobody = nobody = cast("Any", Nobody())
+        self.unread = _Unread(log)
         super().__init__(
             KafkaAddress("127.0.0.1:1"),
             1,
             1,
             reader=cast("Any", log),
-            recovery=_Unread(cast("Any", log), "changelog", "increments"),
+            recovery=self.unread,
             changelog=nobody,
             flushed=nobody,
             counted={} if counted is None else {0: counted},
@@ -63,8 +68,12 @@ class Acceptor(LogAcceptor):
 class _Unread(RecoveryReader):
     """Of what is read for its ids there is none."""
 
-    async def read_ahead(self, _partition: int, _offset: int) -> None:
-        return None
+    def __init__(self, log: object) -> None:
+        super().__init__(cast("Any", log), "changelog", "increments")
+        self.asked: list[int] = []
+
+    async def read_ahead(self, _partition: int, offset: int) -> None:
+        self.asked.append(offset)
 
 
 async def test_a_log_goes_on_at_the_first_record_that_is_younger_than_all_that_was_counted() -> (
@@ -94,12 +103,21 @@ async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
         async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
             return 3, len(self.times_ms)
 
-    acceptor = Acceptor([], Reached(9, NOW_MS))
-    acceptor._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
-    acceptor._recovery = _Unread(acceptor._reader, "changelog", "increments")
-    acceptor._flushed = cast("Any", type("Some", (), {"read": lambda *_: Flushed(9, {})})())
-    accepted = await acceptor.at(Shard(0, 2, log_ms=NOW_MS - 5))
+    def acceptor(counted: Reached) -> Acceptor:
+        made = Acceptor([], counted)
+        made._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
+        made._recovery = _Unread(made._reader)
+        made._flushed = cast("Any", type("Some", (), {"read": lambda *_: Flushed(9, {})})())
+        return made
+
+    first = acceptor(Reached(9, NOW_MS))
+    accepted = await first.at(Shard(0, 2, log_ms=NOW_MS - 5))
     assert (accepted.start, accepted.trimmed) == (5, False)
+
+    # Once more: it went back to what had been flushed after the last checkpoint.
+    [told] = first.nobody.told
+    counted = Reached(told.position - 1, told.log_ms, told.incarnation)
+    assert await acceptor(counted)._accept_shard(told) is None
 
 
 @pytest.mark.parametrize("position", [1_000, 2])
@@ -115,6 +133,14 @@ async def test_what_an_incarnation_counted_that_the_changelog_forgot_is_counted_
         Shard(0, position, log_ms=NOW_MS - 60_000)
     )
     assert (accepted.start, accepted.incarnation) == (4, 2)
+
+
+async def test_what_the_changelog_still_knows_of_is_not_read_again() -> None:
+    """The whole log was, by the log time of its end: what had been counted became dead letters."""
+    acceptor = Acceptor([NOW_MS - 9, NOW_MS - 5, NOW_MS], Reached(2, NOW_MS, 1))
+    accepted = await acceptor.at(Shard(0, 1_000, log_ms=NOW_MS))
+    assert (accepted.start, accepted.incarnation) == (3, 2)
+    assert acceptor.unread.asked == []
 
 
 async def test_a_producer_that_can_write_no_more_is_followed_by_another_process() -> None:

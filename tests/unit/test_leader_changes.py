@@ -1,5 +1,6 @@
 """A log that loses its end under a worker that goes on reading: what is read next looks whole."""
 
+import asyncio
 import struct
 from types import SimpleNamespace
 from typing import Any, cast
@@ -42,12 +43,17 @@ class Counting:
         owned = {0: OwnedShard(self.shard, committed=0, writer=GENERATION)}
         room = SimpleNamespace(take=lambda *_, **__: None, wait=_at_once)
         following = SimpleNamespace(is_retired=False, is_live=lambda: True)
+        self._checkpointer = SimpleNamespace(owned=owned, generation=GENERATION)
         self._worker = Worker(
-            cast("Any", SimpleNamespace(owned=owned, generation=GENERATION)),
+            cast("Any", self._checkpointer),
             cast("Any", self.log),
             cast("Any", room),
             cast("Any", following),
         )
+
+    def give_away(self) -> None:
+        self._checkpointer.owned = {}
+        self._checkpointer.generation += 1
 
     async def read(self, end: int, epochs: tuple[int, int] | None) -> None:
         await self._worker.count(fetch(self.shard.position, end, epochs), GENERATION)
@@ -83,6 +89,36 @@ async def test_what_came_in_the_place_of_what_was_lost_is_not_passed_over(
         await counting.read(200, (1, 1))
     assert counting.shard.position == 150
     assert counting.log.checked == [0, 150, 150]
+
+
+async def test_a_log_that_cannot_be_looked_at_is_told_of_and_waited_for_within_bounds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All partitions wait with it: they did so without a word, and for ever."""
+    monkeypatch.setattr("pipeline.worker._ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr("pipeline.worker._LOOK_TIMEOUT_S", 0.1)
+    away = TryAgainError("partition 0 has no leader")
+    counting = Counting(away, away, None, *[away] * 1_000)
+    await counting.read(2, (4, 4))
+    assert [one.message for one in caplog.records] == [
+        "reading waits to look at the log of shard 0: partition 0 has no leader",
+        "the log of shard 0 is there again; reading goes on",
+    ]
+    with pytest.raises(TryAgainError, match="no leader"):
+        await counting.read(4, (5, 5))
+    assert counting.shard.position == 2
+
+
+async def test_a_shard_that_is_given_away_while_its_log_is_looked_at_counts_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.worker._ASK_AGAIN_S", 0.01)
+    counting = Counting(*[TryAgainError("away")] * 1_000)
+    reading = asyncio.create_task(counting.read(2, (4, 4)))
+    await asyncio.sleep(0.05)
+    counting.give_away()
+    await reading
+    assert counting.shard.position == 0
 
 
 def test_pieces_of_a_fetch_have_its_leaders() -> None:

@@ -6,6 +6,7 @@ import signal
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,8 @@ def test_what_the_log_lost_stays_counted_and_hides_nothing_that_came_in_its_plac
         while any(now <= end for now, end in zip(log_ends(site.kafka), flushed, strict=True)):
             send_markers(sender, LOST)
         refuse(site, BUILD, "they are younger")
-        accept_and_die(site)
-        accept(site)
+        accept_and_die(site, "accept-changelog")
+        assert all(one["ids"] for one in accept(site))
 
         worker = site.start_worker(BUILD)
         worker.wait_ready()
@@ -112,7 +113,8 @@ def test_a_log_that_lost_its_end_is_refused_by_a_worker_that_lives_on(tmp_path: 
         assert "another record batch" in worker.output(), worker.output()
 
         wait_until(lambda: not members(site.kafka, BUILD), "the group is empty", timeout_s=60)
-        assert len(site.tally.json("accept-log")["accepted"]) == PARTITIONS
+        accept_and_die(site, "accept-commit")
+        accept(site)
         worker = site.start_worker(BUILD)
         worker.wait_ready()
         send_markers(sender, 1)
@@ -143,21 +145,21 @@ def send_markers(sender: Sender, count: int) -> None:
     sender.flush()
 
 
-def accept_and_die(site: Site) -> None:
+def accept_and_die(site: Site, point: str) -> None:
     """Two shards are accepted, and of a third ClickHouse does not know yet."""
-    env = {**site.tally.env, "TALLY_WORKER_FAULT": f"accept-changelog:{DONE + 1}"}
+    env = {**site.tally.env, "TALLY_WORKER_FAULT": f"{point}:{DONE + 1}"}
     command = [*TALLY, "accept-log"]
     with Process(command, output_path=site.folder / "accept.txt", env=env) as accepting:
         assert accepting.wait(timeout_s=120) == 137, accepting.output()
 
 
-def accept(site: Site) -> None:
+def accept(site: Site) -> list[dict[str, Any]]:
     """The other shards go on, and then there is nothing to accept any more."""
-    accepted = site.tally.json("accept-log")["accepted"]
+    accepted: list[dict[str, Any]] = site.tally.json("accept-log")["accepted"]
     assert [(one["shard"], one["incarnation"], one["log"]) for one in accepted] == [
         (shard, 1, "other") for shard in range(DONE, PARTITIONS)
     ]
     told = "SELECT count() FROM tally.positions FINAL WHERE replica = 'main~1'"
     assert site.tally.rows(told) == [(PARTITIONS,)]
-    assert all(one["ids"] for one in accepted)
     assert site.tally.json("accept-log")["accepted"] == []
+    return accepted
