@@ -18,8 +18,9 @@ from tests.kit.web import Web
 
 SETTINGS = {
     "TALLY_PARTITIONS": "2",
-    "TALLY_FLUSH_INTERVAL_S": "30",
-    "TALLY_CHECKPOINT_INTERVAL_S": "60",
+    # So seldom that whatever is seen was asked for.
+    "TALLY_FLUSH_INTERVAL_S": "3600",
+    "TALLY_CHECKPOINT_INTERVAL_S": "3600",
     "TALLY_HEARTBEAT_INTERVAL_S": "3600",
     "TALLY_CACHE_AGE_S": "1",
 }
