@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 from pipeline.backup import manifest
 from pipeline.backup.manifest import Item, Manifest
 from pipeline.errors import BadInputError, OperatorError, TryAgainError
-from pipeline.folders import sync_folder
+from pipeline.folders import opened_folder, sync_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,17 +105,19 @@ def writing(target: Path, on_bytes: Callable[[int], None]) -> Iterator[ArchiveWr
     """An archive that is at `target` after the block, whole and on the disk, or not at all.
 
     Raises OperatorError when the disk refuses, a full one is told as such, and where somebody else
-    writes one of that name, or has written it meanwhile.
+    writes one of that name, or has written it meanwhile. Where the disk takes all but the name, the
+    error says that the archive is there.
     """
     draft = target.with_name(target.name + PART)
     try:
-        with _own(draft) as file:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                yield ArchiveWriter(tar, on_bytes)
-            file.flush()
-            os.fsync(file.fileno())
-            _publish(draft, target)
-        sync_folder(target.parent)
+        with opened_folder(target.parent) as parent:
+            with _own(draft) as file:
+                with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                    yield ArchiveWriter(tar, on_bytes)
+                file.flush()
+                os.fsync(file.fileno())
+                _publish(draft, target)
+            sync_place(target, parent)
     except OSError as error:
         raise OperatorError(_refusal(target, error)) from error
 

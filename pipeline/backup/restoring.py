@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.backup.archive import reading
 from pipeline.errors import OperatorError
-from pipeline.folders import sync_folder
+from pipeline.folders import opened_folder, sync_place
 from pipeline.local import data_folder
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
     """Make `data`, which must not be there or be empty, the folder that `source` is a backup of.
 
     Everything is checked before it gets its name: a restore that fails or is killed leaves `data`
-    as it was. It has the mode of the folder that it replaces, or that of any new one. Blocks.
-    Raises BadInputError for a backup that is damaged or not whole, OperatorError for a folder that
-    is not empty, a version that this Tally does not read, and a full disk.
+    as it was. It has the mode of the folder that it replaces, or that of any new one. Its name is
+    on the disk when this returns; where the disk refuses that alone, the error says that `data` is
+    there. Blocks. Raises BadInputError for a backup that is damaged or not whole, OperatorError for
+    a folder that is not empty, a version that this Tally does not read, and a full disk.
     """
     _check_target(data)
     with reading(source) as archive:
@@ -48,7 +49,7 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
         data_folder.check(made.data, str(source))
         try:
             _check_room(made, data.parent, data)
-            with _draft_of(data) as draft:
+            with opened_folder(data.parent) as parent, _draft_of(data) as draft:
                 tell.step("files")
                 mode = _mode_of_new(draft)
                 _extract(archive, draft, tell)
@@ -57,7 +58,7 @@ def restore(source: Path, data: Path, tell: Tell) -> Manifest:
                 os.sync()
                 # Onto an empty folder, or none; any other makes this fail.
                 draft.rename(data)
-                sync_folder(data.parent)
+                sync_place(data, parent)
         except OSError as error:
             raise OperatorError(_refusal(data, error)) from error
     return made

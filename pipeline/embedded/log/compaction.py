@@ -72,20 +72,22 @@ def clean_batch(
         is_last = record.offset == log_end_offset - 1
         return is_last or not (record.value is None and drop_tombstones)
 
-    kept: set[int] = set()
+    times_ms: dict[int, int] = {}
     has_tombstones = False
     try:
         for number, record in enumerate(records_of(batch)):
             if stays(record):
-                kept.add(number)
+                times_ms[number] = record.timestamp
                 has_tombstones |= record.key is not None and record.value is None
     except BadInputError:
         return Cleaned(batch, has_tombstones=False)
-    if len(kept) == header.record_count:
+    newest_ms = max(times_ms.values(), default=header.max_timestamp_ms)
+    # An earlier pass of an earlier version may have left it the time of a record that is gone.
+    if len(times_ms) == header.record_count and newest_ms == header.max_timestamp_ms:
         return Cleaned(batch, has_tombstones)
-    if not kept:
+    if not times_ms:
         return Cleaned(None, has_tombstones)
-    return Cleaned(with_records(batch, header, kept), has_tombstones)
+    return Cleaned(with_records(batch, header, times_ms), has_tombstones)
 
 
 class Source(NamedTuple):
@@ -152,7 +154,8 @@ def write_clean(
     keep_tombstones_ms: int,
     log_end_offset: int,
 ) -> Segment:
-    """Write what stays of a group to FIRST-LAST.clean, synced, with its sidecar beside it.
+    """Write what stays of a group to FIRST-LAST.clean, with its sidecar beside it, both synced: the
+    batches that are left out tell nobody of their producers any more. Their names are not.
 
     Blocks on the disk; may raise OSError, also where the last one's sidecar is missing. Nothing
     that readers see is changed.
@@ -184,7 +187,7 @@ def write_clean(
         os.fsync(result.fd)
         result.next_offset = last.next_offset
         result.cleaned = True
-        sidecar.save(result.sidecar_path, sidecar_of(result, producers))
+        sidecar.save_synced(result.sidecar_path, sidecar_of(result, producers))
     return result
 
 

@@ -105,6 +105,10 @@ class ProducerTable:
         if len(self._producers) > PRODUCERS_MAX:
             del self._producers[next(iter(self._producers))]
 
+    def forget(self) -> None:
+        """Forget all of them: who comes next sets the pace."""
+        self._producers.clear()
+
     def expire(self, now_ms: int) -> None:
         """Forget producers that were silent for a day."""
         limit_ms = now_ms - EXPIRY_MS

@@ -5,7 +5,7 @@ bytes; only the header is written anew.
 """
 
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from aiokafka import codec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
@@ -18,6 +18,7 @@ from pipeline.embedded.log.batch import (
     CRC_AT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    MAX_TIMESTAMP_AT,
     BatchHeader,
 )
 from pipeline.errors import BadInputError
@@ -88,18 +89,22 @@ def newest_time_since(batch: memoryview, header: BatchHeader, min_offset: int) -
         return header.max_timestamp_ms
 
 
-def with_records(batch: memoryview, header: BatchHeader, kept: Collection[int]) -> bytes:
-    """The batch with only those records whose numbers are in `kept`: offsets, times and codec stay.
+def with_records(batch: memoryview, header: BatchHeader, times_ms: Mapping[int, int]) -> bytes:
+    """The batch with only those records whose numbers are in `times_ms`, with their times: at least
+    one. Offsets, times and codec stay; the header's newest time is that of one that is there.
 
     The batch was read before, so its records are well formed.
     """
     payload = _DECODE[header.codec](bytes(batch[HEADER_SIZE:]))
     bounds = _bounds_of(payload, header.record_count)
-    stays = [payload[start:end] for number, (start, end) in enumerate(bounds) if number in kept]
+    stays = [payload[start:end] for number, (start, end) in enumerate(bounds) if number in times_ms]
     result = bytearray(batch[:HEADER_SIZE])
     result += _ENCODE[header.codec](b"".join(stays))
     struct.pack_into(">i", result, 8, len(result) - LENGTH_OVERHEAD)
-    struct.pack_into(">i", result, HEADER_SIZE - 4, len(kept))
+    struct.pack_into(">i", result, HEADER_SIZE - 4, len(times_ms))
+    # The log's own time is the header's: records have none of their own then.
+    if not header.is_log_append_time:
+        struct.pack_into(">q", result, MAX_TIMESTAMP_AT, max(times_ms.values()))
     struct.pack_into(">I", result, CRC_AT, crc32c(memoryview(result)[ATTRIBUTES_AT:]))
     return bytes(result)
 

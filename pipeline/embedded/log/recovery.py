@@ -18,15 +18,16 @@ logger = logging.getLogger(__name__)
 LEFTOVERS = ("*.clean", "*.part", "*-*.meta")
 READ_BYTES = 4 * 1024 * 1024
 OFFSETS_MAX = 2**62
-"""No log comes to an offset like that: whoever has one was damaged."""
+"""No log comes to an offset like that: whoever has one was damaged. The last segment ends there."""
 
 
 def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
     """All segments in order, the last one open for writing; blocks while it reads. Never empty.
 
-    `producers` ends as it was after the last intact batch. A closed segment that had to be read has
-    its sidecar afterwards, unless the disk refuses it. A folder that is missing is made; to sync
-    those on the way to it is left to the caller, who may open many. May raise OSError.
+    `producers` ends as it was after the last intact batch, or knows less: see `rebuild`. A closed
+    segment that had to be read has its sidecar afterwards, unless the disk refuses it. A folder
+    that is missing is made; to sync those on the way to it is left to the caller, who may open
+    many. May raise OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for swap in [path for path in _files_in(folder) if path.suffix == ".swap"]:
@@ -109,6 +110,10 @@ def rebuild(
 
     Checksums do not cover offsets: one that is not below `until` is damage, too. Readers would go
     on behind it, and never come to the next segment.
+
+    Where whole batches are missing, as a compaction leaves them out, any producer may have gone on
+    in them. So those met before are forgotten there: to take an older batch for the last one of a
+    producer that lives would be to refuse it for good. A retry from before is not recognized then.
     """
     buffer, buffer_at, position = memoryview(b""), 0, 0
     while position < size:
@@ -130,6 +135,8 @@ def rebuild(
             break
         if not segment.next_offset <= header.base_offset < header.next_offset <= until:
             break
+        if header.base_offset > segment.next_offset:
+            producers.forget()
         segment.note(header)
         producers.store(header, header.base_offset, header.max_timestamp_ms, now_ms)
         position = segment.size
@@ -141,6 +148,8 @@ def rebuild(
             segment.next_offset,
         )
         os.ftruncate(segment.fd, segment.size)
+    if segment.next_offset < until < OFFSETS_MAX:
+        producers.forget()
 
 
 def _vouch(segment: Segment, producers: ProducerTable) -> None:

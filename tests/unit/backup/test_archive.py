@@ -1,5 +1,6 @@
 """A backup as a file: whole or refused, whatever happened to it."""
 
+import errno
 import fcntl
 import hashlib
 import io
@@ -320,6 +321,53 @@ def test_a_restore_ends_when_its_name_is_on_the_disk(
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, data.exists())))
     restore(a_backup(tmp_path / "b.tar"), data, Tell())
     assert synced[-1] == (tmp_path.stat().st_ino, True)
+
+
+def test_a_restore_into_a_folder_that_cannot_be_synced_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, real = a_backup(tmp_path / "b.tar"), os.open
+
+    def no_folder(path: str | Path, flags: int, *more: Any, **given: Any) -> int:
+        if path == tmp_path:
+            raise OSError(errno.EACCES, "Permission denied")
+        return real(path, flags, *more, **given)
+
+    monkeypatch.setattr(os, "open", no_folder)
+    assert "cannot restore to" in refusal(backup, tmp_path / "data")
+
+
+def refuse_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have the disk refuse to sync this one."""
+    real, inode = os.fsync, folder.stat().st_ino
+
+    def fsync(fd: int) -> None:
+        if os.fstat(fd).st_ino == inode:
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def test_a_restore_whose_name_the_disk_refuses_says_that_it_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, data = a_backup(tmp_path / "b.tar"), tmp_path / "data"
+    refuse_folder(monkeypatch, tmp_path)
+    with pytest.raises(OperatorError, match=r"data is whole and in its place, but .* name"):
+        restore(backup, data, Tell())
+    assert (data / "log/a").read_bytes() == CONTENT
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.tar", "data"]
+
+
+def test_a_backup_whose_name_the_disk_refuses_says_that_it_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_folder(monkeypatch, tmp_path)
+    with pytest.raises(OperatorError, match=r"b\.tar is whole and in its place, but .* name"):
+        a_backup(tmp_path / "b.tar")
+    assert [one.name for one in tmp_path.iterdir()] == ["b.tar"]
+    restore(tmp_path / "b.tar", tmp_path / "elsewhere" / "data", Tell())
 
 
 def test_a_restored_folder_has_the_mode_of_the_empty_one_it_replaces(tmp_path: Path) -> None:

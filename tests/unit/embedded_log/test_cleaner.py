@@ -339,6 +339,34 @@ async def test_a_commit_is_synced_in_the_thread_before_what_it_replaces_goes(
     partition.close()
 
 
+async def test_a_compactions_sidecar_is_on_the_disk_before_what_it_stands_for_goes(
+    tmp_path: Path, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches that are gone tell nobody of their producers any more."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(4):
+        write(partition, b"k", b"%d" % number)
+        partition.roll(START_MS)
+    synced: set[int] = set()
+    at_commit: list[set[int]] = []
+    wanted: list[set[int]] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        if is_folder(fd):
+            at_commit.append(set(synced))
+            wanted.append({path.stat().st_ino for path in unfinished_in(tmp_path)})
+        real(fd)
+        synced.add(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await cleaner.clean(partition)
+    assert [len(one) for one in wanted] == [2], "a segment and its sidecar"
+    assert wanted[0] <= at_commit[0]
+    partition.close()
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Have the event loop do something while the next commit is on its way to the disk."""
     loop, real = asyncio.get_running_loop(), os.fsync

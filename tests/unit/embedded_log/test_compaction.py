@@ -1,4 +1,5 @@
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from pipeline.embedded.log.compaction import (
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.records import records_of
 from pipeline.embedded.log.recovery import finish_swap
-from tests.unit.embedded_log.batches import Pair, make_batch
+from pipeline.embedded.log.topic_config import TopicConfig
+from tests.unit.embedded_log.batches import Pair, make_batch, reseal
 from tests.unit.embedded_log.test_partition import open_partition
 
 CODECS = range(5)
@@ -195,3 +197,101 @@ def test_producers_are_remembered_after_their_batches_are_gone(tmp_path: Path) -
     retry = make_batch([(b"a", b"1")], producer_id=5, epoch=0, sequence=0)
     assert again.append(retry, 6).base_offset == 0
     again.close()
+
+
+@pytest.mark.parametrize("rolls", [set(), {0}, {1}, {0, 1}, {0, 1, 2}])
+def test_a_living_producer_goes_on_where_compacted_segments_have_lost_their_sidecars(
+    tmp_path: Path, rolls: set[int]
+) -> None:
+    """Its last batch is gone, from the middle, the beginning, the end, or as all of a segment."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    sent = [(b"a", 7, 0), (b"b", 7, 1), (b"b", 8, 0), (b"c", 8, 1)]
+    for number, (key, producer_id, sequence) in enumerate(sent):
+        batch = make_batch([(key, b"1")], producer_id=producer_id, epoch=0, sequence=sequence)
+        partition.append(batch, 5)
+        if number in rolls:
+            partition.roll(5)
+    partition.roll(5)
+    # As large as one batch: what is left of segments is not put together.
+    partition.config = TopicConfig({"cleanup.policy": "compact", "segment.bytes": "14"})
+    compact(partition)
+    assert [offset for offset, _, _ in content(partition)] == [0, 2, 3]
+    partition.close()
+    for path in tmp_path.glob("*.meta"):
+        path.unlink()
+    for _ in range(2):
+        # The second start goes by the sidecars that the first has written.
+        again = open_partition(tmp_path, cleanup_policy="compact")
+        retry = make_batch([(b"c", b"1")], producer_id=8, epoch=0, sequence=1)
+        assert again.append(retry, 6).base_offset == 3
+        again.close()
+    again = open_partition(tmp_path, cleanup_policy="compact")
+    goes_on = make_batch([(b"d", b"1")], producer_id=7, epoch=0, sequence=2)
+    assert again.append(goes_on, 6).base_offset == 4
+    again.close()
+
+
+def test_a_segment_of_which_nothing_is_missing_tells_all_of_its_producers(tmp_path: Path) -> None:
+    """One that was compacted and kept a record of each batch, and one that never was."""
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for sequence in (0, 2):
+        for producer_id in (7, 8):
+            pairs: list[Pair] = [(b"%d-%d" % (producer_id, sequence), b"1"), (b"all", b"1")]
+            batch = make_batch(pairs, producer_id=producer_id, epoch=0, sequence=sequence)
+            partition.append(batch, 5)
+        partition.roll(5)
+    compact(partition)
+    assert [offset for offset, _, _ in content(partition)] == [0, 2, 4, 6, 7]
+    partition.append(make_batch([(b"x", b"1")], producer_id=9, epoch=0, sequence=0), 5)
+    partition.roll(5)
+    expected = [one[0] for one in partition.producers.snapshot()]
+    partition.close()
+    for path in tmp_path.glob("*.meta"):
+        path.unlink()
+    again = open_partition(tmp_path, cleanup_policy="compact")
+    assert [one[0] for one in again.producers.snapshot()] == expected
+    retry = make_batch([(b"7-0", b"1"), (b"all", b"1")], producer_id=7, epoch=0, sequence=0)
+    assert again.append(retry, 6).base_offset == 0
+    again.close()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_newest_time_after_a_compaction_is_that_of_a_record_that_is_there(
+    tmp_path: Path, codec: int
+) -> None:
+    partition = open_partition(tmp_path, cleanup_policy="compact,delete")
+    first: list[Pair] = [(b"a", b"1"), (b"b", b"1"), (b"d", b"1")]
+    partition.append(make_batch(first, codec=codec, timestamps_ms=[1000, 9000, 1200]), 5)
+    partition.append(make_batch([(b"b", b"2")], codec=codec, timestamps_ms=[2000]), 5)
+    partition.append(make_batch([(b"c", b"2")], codec=codec, timestamps_ms=[1500]), 5)
+    partition.roll(5)
+    assert partition.newest() == (1, 9000)
+    compact(partition)
+    # Retention and the cleaner go by the segment's.
+    assert (partition.newest(), partition.segments[0].max_timestamp_ms) == ((3, 2000), 2000)
+    assert partition.find_timestamp(1100) == (2, 1200)
+    assert [offset for offset, _, _ in content(partition)] == [0, 2, 3, 4]
+    partition.close()
+
+
+def test_a_compacted_batch_keeps_the_logs_own_time(tmp_path: Path) -> None:
+    partition = open_partition(
+        tmp_path, cleanup_policy="compact", message_timestamp_type="LogAppendTime"
+    )
+    partition.append(make_batch([(b"a", b"1"), (b"b", b"1")], timestamps_ms=[1000, 9000]), 700)
+    partition.append(make_batch([(b"b", b"2")], timestamps_ms=[2000]), 600)
+    partition.roll(700)
+    compact(partition)
+    assert partition.newest() == (0, 700)
+    assert [offset for offset, _, _ in content(partition)] == [0, 2]
+    partition.close()
+
+
+def test_a_batch_that_an_earlier_version_left_a_time_too_new_is_set_right() -> None:
+    pairs: list[Pair] = [(b"a", b"1"), (b"b", b"2")]
+    right = make_batch(pairs, timestamps_ms=[1000, 2000])
+    stale = memoryview(bytearray(right))
+    struct.pack_into(">q", stale, 35, 9000)
+    reseal(stale)
+    cleaned = clean_batch(stale, read_header(stale), {}, drop_tombstones=False, log_end_offset=9)
+    assert cleaned.batch == right
