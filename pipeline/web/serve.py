@@ -6,16 +6,18 @@ import asyncio
 import logging
 import socket
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pipeline.access.sites import is_loopback
+from pipeline.embedded.files import raise_file_limit
 from pipeline.errors import OperatorError
 from pipeline.garbage import keep_what_is_loaded
 from pipeline.web.app import build_app
+from pipeline.web.connection import Connection
 from pipeline.web.services import Services
 from schemas.host_port import split_host_port
 
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 CONNECTIONS_MAX = 10_000
-"""Beyond so many at once, further requests are answered 503, and their connections closed."""
+"""Beyond so many at once, or half of the files that the process may open, further requests are
+answered 503, and their connections closed."""
 
 UNSERVED_MAX = 1_000
-"""Connections beyond those, which may ask and be told so. One more is closed at once."""
+"""Connections beyond those, or a twentieth of the files, which may ask and be told so. One more is
+closed at once. What is left is for Kafka, ClickHouse and the questions of operators."""
 
 IDLE_S = 75
+"""How long a connection may be without a whole head of a request. Then it is closed."""
+
 STOP_S = 10
 SWITCH_S = 0.0001
 BACKLOG = 2_048
@@ -51,11 +57,15 @@ def serve(settings: Settings, clock: Clock) -> None:
             f"{settings.web} can be reached by others, and there are no tokens: set TALLY_TOKENS "
             "(tally token add makes one) or TALLY_JWT_KEY, or listen on 127.0.0.1"
         )
+    files = raise_file_limit()
+    served_max, unserved_max = min(CONNECTIONS_MAX, files // 2), min(UNSERVED_MAX, files // 20)
+    connection = partial(Connection, connections_max=served_max + unserved_max)
     listener = _listen(host, port)
     config = uvicorn.Config(
         build_app(services),
         loop="none",
-        http=_Connection,
+        # uvicorn only calls it.
+        http=cast("type[Connection]", connection),
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -63,7 +73,7 @@ def serve(settings: Settings, clock: Clock) -> None:
         date_header=False,
         proxy_headers=False,
         # uvicorn refuses who makes up this number.
-        limit_concurrency=CONNECTIONS_MAX + 1,
+        limit_concurrency=served_max + 1,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
     )
@@ -74,17 +84,6 @@ def serve(settings: Settings, clock: Clock) -> None:
     server = _Server(config, services)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve([listener]))
-
-
-class _Connection(HttpToolsProtocol):
-    """uvicorn refuses requests, not connections: who never asks would be held as well."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        if len(self.connections) < CONNECTIONS_MAX + UNSERVED_MAX:
-            super().connection_made(transport)
-        else:
-            self.transport = transport
-            transport.abort()
 
 
 class _Server(uvicorn.Server):

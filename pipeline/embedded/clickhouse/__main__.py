@@ -31,6 +31,10 @@ STOP_WITHIN_S = 5.0
 SWITCH_S = 0.0005
 BACKLOG = 1_024
 
+IDLE_S = 75
+"""How long a connection may be without a whole head of a request. Then it is closed: aiohttp counts
+from when it was made or last answered, whatever has come of a head since, but for an hour."""
+
 LINE_BYTES_MAX = 1 << 20
 """Of a request's first line: a query may stand in it, three bytes for each of its own."""
 
@@ -128,6 +132,7 @@ async def serve(
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,
+            keepalive_timeout=IDLE_S,
             max_line_size=LINE_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
             shutdown_timeout=STOP_WITHIN_S,

@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -16,6 +16,7 @@ from tests.kit.tied import start_tied
 
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 20.0
+PROGRAM = ("-m", "pipeline.embedded.clickhouse")
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Reply:
         return self.body.decode()
 
 
-def command(data: Path, port: int = 0) -> list[str]:
+def command(data: Path, port: int = 0, program: Sequence[str] = PROGRAM) -> list[str]:
     return [
-        *(sys.executable, "-m", "pipeline.embedded.clickhouse"),
+        *(sys.executable, *program),
         *("--data", str(data), "--host", "127.0.0.1", "--port", str(port)),
     ]
 
@@ -42,11 +43,15 @@ class ClickHouse:
     """A running door; ended by its process id, whatever the test did to it."""
 
     def __init__(
-        self, data: Path, *options: str, environment: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         self.data = data
         self._process: subprocess.Popen[str] = start_tied(
-            [*command(data), *options],
+            [*command(data, program=program), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -6,6 +6,8 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 
 import clickhouse_connect
@@ -16,6 +18,7 @@ from pipeline.embedded.clickhouse.__main__ import HEADER_BYTES_MAX, LINE_BYTES_M
 from pipeline.embedded.clickhouse.connections import CONNECTIONS_MAX, REFUSED_MAX, TOLD_S_MAX
 from pipeline.embedded.clickhouse.server import QUERIES_MAX, QUERIES_WAITING_MAX
 from tests.integration.clickhouse.process import ClickHouse
+from tests.kit.processes import PATIENCE_S
 from tests.kit.waiting import eventually
 
 MORE = 12
@@ -25,6 +28,14 @@ ENDLESS = (
     "GET /?max_block_size=1&query=SELECT+sleepEachRow(0.1)+FROM+numbers(100000) HTTP/1.1\r\n"
     "Host: localhost\r\n\r\n"
 )
+
+IMPATIENT = """
+import sys
+from pipeline.embedded.clickhouse import __main__ as door
+
+door.IDLE_S = 2
+sys.exit(door.main())
+"""
 
 
 def running(door: ClickHouse) -> int:
@@ -185,3 +196,23 @@ def test_a_head_that_never_ends_is_refused_before_more_is_held(door: ClickHouse)
     ):
         wire.sendall(b"GET /ping HTTP/1.1\r\nX-A: " + b"a" * (512 << 20))
     assert door.memory_bytes() - before < 128 << 20
+
+
+def test_who_never_asks_or_stops_in_a_head_is_let_go(tmp_path: Path) -> None:
+    with ClickHouse(tmp_path, program=("-c", IMPATIENT)) as door:
+        for sent, answered in ((b"", False), (PING[:-2], False), (PING + PING[:-2], True)):
+            with socket.create_connection((door.host, door.port), timeout=PATIENCE_S) as wire:
+                wire.sendall(sent)
+                told = b"".join(iter(partial(wire.recv, 1000), b""))
+            assert told.endswith(b"Ok.\n") is answered
+        # A query may take longer.
+        query = "SELECT sum(sleepEachRow(1)) FROM numbers(5) SETTINGS max_block_size = 1"
+        eventually(lambda: asked_in_time(door, query), "a query that takes longer is answered")
+
+
+def asked_in_time(door: ClickHouse, query: str) -> bool:
+    """False if the connection was closed before, on a busy machine, the query was on it."""
+    try:
+        return door.rows(query) == "0\n"
+    except (ConnectionError, HTTPException):
+        return False
