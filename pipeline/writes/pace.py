@@ -2,7 +2,8 @@
 
 Pure but for the clock it is given. More to write makes a write longer, and a longer write makes the
 pause longer; so a worker under load writes larger blocks less often instead of falling behind, and
-half of the time at least is left for counting. Where room gets scarce, a pause is cut short.
+half of the time at least is left for counting. Where room gets scarce, a pause is cut short. From
+one write to the next a pause at most doubles: a single long one may have hung without being work.
 
 Who keeps up with the log writes sooner than who catches up: the newest counts are what people wait
 for, while old ones cost less when more of them are written at once.
@@ -50,8 +51,8 @@ class Pace:
         self._backoff_s = flush_interval_s
         self.failures = 0
         self.took_s = 0.0
-        self.pause_s = max(flush_interval_s, CATCHING_UP_S)
-        self.newest_after_s = flush_interval_s
+        self._stretched_s = self.pause_s = max(flush_interval_s, CATCHING_UP_S)
+        self._apart_s = self.newest_after_s = flush_interval_s
 
     def checkpoint_soon(self) -> None:
         """The next write shall be a checkpoint."""
@@ -79,10 +80,11 @@ class Pace:
         took_s = self.took_s = now_s - self._began_s
         self.failures = 0
         self._backoff_s = self._flush_interval_s
-        self.pause_s = max(self._flush_interval_s, CATCHING_UP_S, min(took_s, PAUSE_S_MAX))
-        flush_s = min(flushed_s - self._began_s, PAUSE_S_MAX)
-        apart_s = max(self._flush_interval_s, flush_s)
-        self.newest_after_s = max(0.0, flushed_s + apart_s - now_s)
+        least_s = max(self._flush_interval_s, CATCHING_UP_S)
+        self._stretched_s = self.pause_s = _stretched(least_s, took_s, self._stretched_s)
+        flush_s = flushed_s - self._began_s
+        self._apart_s = _stretched(self._flush_interval_s, flush_s, self._apart_s)
+        self.newest_after_s = max(0.0, flushed_s + self._apart_s - now_s)
         if checkpoint:
             self._soon = False
             self._checkpointed_s = now_s
@@ -94,3 +96,8 @@ class Pace:
         self.failures += 1
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
         self.pause_s = self._backoff_s
+
+
+def _stretched(least_s: float, took_s: float, last_s: float) -> float:
+    """A pause after a write that took so long, when the pause before it was `last_s`."""
+    return max(least_s, min(took_s, PAUSE_S_MAX, 2 * last_s))

@@ -26,7 +26,8 @@ DEAD_LETTER_BYTES_MAX = 64 << 20
 
 APART_S = 0.1
 """Writes that somebody waits for begin no sooner after each other, however many ask; and not before
-twice the time that the last one took, so that half of the time is left for counting."""
+twice the time that the last one took, so that half of the time is left for counting. That at most
+doubles from one write to the next, since one may have hung without being work."""
 
 
 class Room:
@@ -109,7 +110,8 @@ class Room:
         """So many increments that were taken before are flushed; dead letters may be gone, too."""
         async with self._freed:
             self.rows = max(0, self.rows - rows)
-            self._apart_s = max(APART_S, 2 * (self._clock.monotonic_s() - self._began_s))
+            took_s = self._clock.monotonic_s() - self._began_s
+            self._apart_s = max(APART_S, 2 * min(took_s, self._apart_s))
             if not self._is_wanted():
                 self._wanted.clear()
             if self._hurried:

@@ -210,11 +210,19 @@ async def test_writes_in_a_hurry_are_apart_however_many_ask(buffer: Buffer) -> N
     assert not await is_wanted(buffer, within_s=APART_S * 1.5)
 
 
-async def test_after_a_long_write_as_long_is_left_for_counting(buffer: Buffer) -> None:
+async def test_after_long_writes_as_long_is_left_for_counting(buffer: Buffer) -> None:
+    await written(buffer, took_s=0.2)
     await written(buffer, took_s=0.2)
     buffer.room.hurry()
     assert not await is_wanted(buffer, within_s=0.1)
     assert await is_wanted(buffer, within_s=1)
+
+
+async def test_one_long_write_is_not_taken_for_work(buffer: Buffer) -> None:
+    """It may have hung: who asked for a flush waited as long again."""
+    await written(buffer, took_s=8)
+    buffer.room.hurry()
+    assert await is_wanted(buffer, within_s=2)
 
 
 async def test_the_newest_of_the_log_is_wanted_after_a_while_and_nothing_older(
