@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -94,6 +95,26 @@ def test_a_delay_holds_back_and_a_stall_until_it_flows(proxy: Proxy) -> None:
         proxy.flow()
         peer.settimeout(TIMEOUT_S)
         assert received(peer, 3) == b"two"
+
+
+def test_a_reset_by_one_side_reaches_the_other() -> None:
+    """It was kept from who waits for an answer, as long as that had patience."""
+    linger_not = struct.pack("ii", 1, 0)
+    with socket.create_server((HOST, 0)) as server, Proxy(server.getsockname()[1]) as proxy:
+        with connect(proxy) as peer:
+            behind, _ = server.accept()
+            behind.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+            behind.close()
+            with pytest.raises(ConnectionResetError):
+                peer.recv(1)
+        peer = connect(proxy)
+        behind, _ = server.accept()
+        with behind:
+            behind.settimeout(TIMEOUT_S)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+            peer.close()
+            with pytest.raises(ConnectionResetError):
+                behind.recv(1)
 
 
 def test_where_nothing_listens_behind_a_connection_is_ended() -> None:

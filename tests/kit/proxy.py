@@ -1,7 +1,8 @@
 """A TCP proxy between two parts, in a thread, whose connections a test cuts, tears and delays."""
 
 import asyncio
-import contextlib
+import socket
+import struct
 import threading
 from concurrent.futures import Future
 from typing import Self
@@ -9,12 +10,15 @@ from typing import Self
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 10
 CHUNK_BYTES = 1 << 16
+AT_ONCE = struct.pack("ii", 1, 0)
+"""To linger for no time: what is closed then is reset."""
 
 
 class Proxy:
     """Listens on a port of its own at once and passes on to `target_port`. Thread-safe.
 
     Nothing it does loses or changes a byte of a connection that goes on: harm is delay, or an end.
+    A reset by one side is passed on to the other.
     """
 
     def __init__(self, target_port: int) -> None:
@@ -33,7 +37,7 @@ class Proxy:
 
     def cut(self) -> None:
         """End all connections now, as a network does: both sides see a reset."""
-        self._loop.call_soon_threadsafe(self._cut)
+        self._loop.call_soon_threadsafe(self._reset_all)
 
     def tear(self) -> None:
         """Of what comes next, pass on half and then end all connections."""
@@ -82,11 +86,15 @@ class Proxy:
             for writer in pair:
                 writer.transport.abort()
 
+    def _reset_all(self) -> None:
+        for pair in self._pairs:
+            _reset(*pair)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             behind_reader, behind_writer = await asyncio.open_connection(HOST, self._target_port)
         except OSError:
-            writer.transport.abort()
+            _reset(writer)
             return
         pair = (writer, behind_writer)
         self._pairs.add(pair)
@@ -94,29 +102,39 @@ class Proxy:
             await asyncio.gather(
                 self._copy(reader, behind_writer), self._copy(behind_reader, writer)
             )
+        except OSError:
+            _reset(*pair)
         finally:
             self._pairs.discard(pair)
             for each in pair:
                 each.transport.abort()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(CHUNK_BYTES):
-                if self._delay_s:
-                    await asyncio.sleep(self._delay_s)
-                await self._passing.wait()
-                if self._tears:
-                    self._tears = False
-                    writer.write(data[: len(data) // 2])
-                    await writer.drain()
-                    self._cut()
-                    return
-                writer.write(data)
+        while data := await reader.read(CHUNK_BYTES):
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            await self._passing.wait()
+            if self._tears:
+                self._tears = False
+                writer.write(data[: len(data) // 2])
                 await writer.drain()
-            writer.write_eof()
+                self._cut()
+                return
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _reset(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
+        # One that is closed already has no socket to ask.
+        if not writer.transport.is_closing():
+            own = writer.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+            writer.transport.abort()
