@@ -94,7 +94,7 @@ class Harms:
 
     def _noted(self, harm: Harm) -> None:
         try:
-            fate = self._do(harm)
+            fate = self.do(harm)
         except AWAY as error:
             fate = Fate.FAILED
             self._tell_of(harm, error)
@@ -109,7 +109,11 @@ class Harms:
     def _tell_of(self, harm: Harm, what: object) -> None:
         self.tell(f"          {harm.kind} of {harm.at_s:.0f} s: {str(what).strip()[-200:]}")
 
-    def _do(self, harm: Harm) -> Fate:
+    def do(self, harm: Harm) -> Fate:
+        """Do one and block until it is undone; `begin` is the same beside others.
+
+        Raises one of AWAY if it failed as is expected amid harms, else whatever it met with.
+        """
         verb, _, rest = harm.kind.partition(" ")
         if verb in {"kill", "stop", "restart"}:
             return self._to_process(verb, self._part(rest, harm.number), harm)

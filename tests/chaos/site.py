@@ -40,13 +40,23 @@ SETTINGS = {
 class Site:
     """The parts, and a keeper that starts again whatever has ended. Methods are thread-safe."""
 
-    def __init__(self, kind: str, folder: Path, tell: Callable[[str], None]) -> None:
-        """`kind` is `embedded` or `kafka`. Nothing is started yet."""
+    def __init__(
+        self,
+        kind: str,
+        folder: Path,
+        tell: Callable[[str], None],
+        settings: Mapping[str, str] = SETTINGS,
+    ) -> None:
+        """`kind` is `embedded` or `kafka`; `settings` are of workers and web processes.
+
+        Nothing is started yet.
+        """
         self.impossible = dict(IMPOSSIBLE[kind])
         """Harms that cannot be done to it, and why; all are known once it is started."""
         self.kind = kind
         self.folder = folder
         self._tell = tell
+        self._settings = settings
         self.skews = {
             name: folder / f"{name}.skew" for name in ("log", "clickhouse", "workers", "web")
         }
@@ -84,7 +94,7 @@ class Site:
         return RunningTally(
             f"127.0.0.1:{self.proxies['log'].port}",
             f"http://127.0.0.1:{self.proxies['clickhouse'].port}",
-            settings=SETTINGS,
+            settings=self._settings,
         )
 
     def start(self) -> None:
