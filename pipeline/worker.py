@@ -91,22 +91,23 @@ class Worker:
         Other partitions wait meanwhile, so after a while it raises TryAgainError, which ends the
         worker: another process, with other connections, may see what this one does not.
         """
-        partition, tries = owned.shard.partition, 0
-        give_up_s = asyncio.get_running_loop().time() + _LOOK_TIMEOUT_S
+        partition, is_told = owned.shard.partition, False
+        time_s = asyncio.get_running_loop().time
+        give_up_s = time_s() + _LOOK_TIMEOUT_S
         while generation == self._checkpointer.generation:
             try:
                 await self._log.check(owned.shard)
             except TryAgainError as error:
-                if asyncio.get_running_loop().time() >= give_up_s:
+                if time_s() >= give_up_s:
                     raise
-                if not tries:
+                if not is_told:
                     log.warning(
                         "reading waits to look at the log of shard %d: %s", partition, error
                     )
-                tries += 1
+                is_told = True
                 await asyncio.sleep(_ASK_AGAIN_S)
             else:
-                if tries:
+                if is_told:
                     log.warning("the log of shard %d is there again; reading goes on", partition)
                 return
 
