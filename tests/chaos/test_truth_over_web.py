@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,6 +17,7 @@ import pytest
 
 from tests.kit.truth import asking, over_web
 from tests.kit.truth.asking import Webs
+from tests.kit.truth.checker import sample_of
 from tests.kit.truth.differences import Difference
 from tests.kit.truth.expected import EVER, GRAINS_S, Expected
 from tests.kit.truth.ledger import Answer, Decisions
@@ -245,6 +245,12 @@ def test_a_sample_is_of_every_kind_and_grain_and_another_one_by_another_seed() -
     assert asked[0] != asked[1]
 
 
+def test_of_a_small_run_all_is_asked_and_of_a_longer_one_more_than_of_a_short_one() -> None:
+    assert sample_of(0) is sample_of(1_000) is None
+    assert sample_of(1_001) == sample_of(40_000) == 10
+    assert sample_of(40_001) == sample_of(10**9) == 60
+
+
 def of(what: str, change: Lie, **asked: str) -> Lie:
     """A lie in the answers to such questions alone."""
 
@@ -394,14 +400,3 @@ def test_what_never_is_answered_or_complete_is_told(
         lie = of(asked.pop("what"), lambda _, document: document.update(never), **asked)
         found, _ = differences(lie, lie)
         assert "answer" in {one.kind for one in found}
-
-
-def test_of_many_minutes_the_newest_are_asked_for_and_the_others_evenly() -> None:
-    sizes = {("likes", "*", 60 * minute): minute % 6 for minute in range(5000)}
-    asked = over_web.questions_of("1m", sizes)
-    starts = sorted(one.key[2] // 60 for one in asked if one.k == over_web.TOP_K)
-    assert len(starts) == len(set(starts)) <= over_web.MINUTES_MAX
-    assert starts[-over_web.MINUTES_MAX // 2 :] == list(range(5000 - 150, 5000))
-    older = starts[: -over_web.MINUTES_MAX // 2]
-    assert max(b - a for a, b in pairwise(older)) < 50
-    assert len(over_web.questions_of("1h", sizes)) > 5000, "and of hours all"

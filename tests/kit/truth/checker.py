@@ -17,12 +17,12 @@ from tests.kit.truth.record import Record
 from tests.kit.truth.sketched import Sketched
 
 SHOWN = 10
-SMALL, LONG = 1_000, 40_000
-"""Increments of what is not much, and of a run of more than some minutes: of either all is asked
-over the web API. In between it is to be quick, and a sample is asked for."""
+SAMPLES = {1_000: None, 40_000: 10}
+"""Up to so many increments, so many questions of each kind and grain go to the web API: of a small
+run all, of one of some minutes a hundred and fifty altogether, so that it is quick."""
 
-QUICK = 10
-"""So many questions of each kind and grain are a sample: some hundred and fifty in all."""
+SAMPLE_OF_MORE = 60
+"""After half an hour there are too many for all. ClickHouse is asked for every number anyway."""
 
 
 @dataclass
@@ -120,8 +120,13 @@ def check(
             clickhouse, expected, record, sketched, decisions
         )
     if webs:
-        most = QUICK if SMALL < verdict.sent < LONG else None
-        processes = Webs(webs, most, f"{verdict.sent} {verdict.windows}")
+        seed = f"{verdict.sent} {verdict.windows}"
+        processes = Webs(webs, sample_of(verdict.sent), seed)
         verdict.differences += over_web.differences(processes, asked, sketched, decisions)
         verdict.asked, verdict.questions = processes.asked, processes.known
     return verdict
+
+
+def sample_of(sent: int) -> int | None:
+    """How many questions of each kind and grain are asked after so many increments; None: all."""
+    return next((most for up_to, most in SAMPLES.items() if sent <= up_to), SAMPLE_OF_MORE)

@@ -1,8 +1,8 @@
 """The numbers that the web API answers, beside those that must be there.
 
 Totals, and what strict counters answered, are asked of every process. Every other question, by
-counter or family, region, window and how many, is asked of one of them, in turn; or, to be quick, a
-sample of each kind and grain, another one in each run.
+counter or family, region, window and how many, is asked of one of them, in turn; where there are
+many, a sample of each kind and grain, another one in each run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,10 +28,6 @@ TOP_K = 10
 
 CUT_K = 3
 """Asked for besides where there are more: the others must be left out."""
-
-MINUTES_MAX = 300
-"""Of so many minutes, families and regions rankings are asked for; each is a request, and after a
-long run there are thousands, which all are compared in ClickHouse."""
 
 WINDOWS_OF = 4
 """Of about so many sketched counters windows are asked for."""
@@ -119,18 +115,9 @@ class TopQuestion(NamedTuple):
 
 
 def questions_of(grain: str, sizes: Mapping[Place, int]) -> list[TopQuestion]:
-    """What to ask of rankings that have so many counters.
-
-    Of minutes there may be too many: half of those asked for are the newest, the others are spread
-    evenly over the older ones. Pure.
-    """
-    places = sorted(sizes, key=lambda place: (place[2], place))
-    if grain == "1m" and len(places) > MINUTES_MAX:
-        newest = MINUTES_MAX // 2
-        older, places = places[:-newest], places[-newest:]
-        places += older[:: -(-len(older) // (MINUTES_MAX - newest))]
-    asked = [TopQuestion(grain, place, TOP_K) for place in places]
-    return asked + [TopQuestion(grain, place, CUT_K) for place in places if sizes[place] > CUT_K]
+    """What to ask of rankings that have so many counters. Pure."""
+    asked = [TopQuestion(grain, place, TOP_K) for place in sizes]
+    return asked + [TopQuestion(grain, place, CUT_K) for place in sizes if sizes[place] > CUT_K]
 
 
 def _of_estimates(webs: Webs, sketched: Sketched) -> Iterator[Difference]:
