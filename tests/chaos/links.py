@@ -28,3 +28,7 @@ class Link(Proxy):
     def _cut(self) -> None:
         self.ended += len(self._pairs)
         super()._cut()
+
+    def _reset_all(self) -> None:
+        self.ended += len(self._pairs)
+        super()._reset_all()
