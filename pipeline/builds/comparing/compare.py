@@ -65,10 +65,13 @@ def compare(
         # Builds go on meanwhile: what differs must do so by what is known afterwards.
         after = asking.state()
         counted, still = looking.count_all(unlike, after), after.reach
-        if any(one.differ for one in counted.values()):
-            still = unmoved(after.reach, after.positions, asking.positions())
-            if still != after.reach:
-                counted = looking.count_all(unlike, replace(after, reach=still))
+        while any(one.differ for one in counted.values()):
+            stood = unmoved(still, after.positions, asking.positions())
+            if stood == still:
+                break
+            # Fewer shards are compared to their end each time, so there is a last time.
+            still = stood
+            counted = looking.count_all(unlike, replace(after, reach=still))
         reached = least(before.reach, still)
         for name, one in counted.items():
             found[name].add(one)

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.builds.comparing.compare import Scope, compare, lines
 from pipeline.builds.comparing.looks import by_digest
-from pipeline.builds.comparing.reach import Reach
+from pipeline.builds.comparing.reach import Positions, Reach
 from pipeline.builds.comparing.sql import Asked
 from pipeline.builds.comparing.state import Asking, State
 from pipeline.builds.comparing.tables import TABLES
@@ -17,6 +17,7 @@ from pipeline.errors import TryAgainError
 from schemas.families import parse_families
 from tests.integration.builds import compared_builds
 from tests.integration.builds.compared_builds import (
+    AHEAD,
     FRIDAY,
     JANUARY,
     LIKES,
@@ -143,6 +144,34 @@ def test_what_is_flushed_while_rows_are_compared_is_no_difference(
     # What was left out because of it is not said to be compared.
     [moved] = [shard for shard in found.shards if (shard.replica, shard.shard) == ("main", 1)]
     assert moved.until_ms == round(at(FRIDAY, 9).timestamp() * 1000)
+
+
+def test_so_is_what_another_shard_flushes_while_they_are_compared_again(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked again because one shard had moved took the others for as still as before."""
+    builds.run(
+        inserted("cells_1m", "p + 1 AS p", "counter = 'likes:c' AND slot = '2026-03-20 09:00:00'")
+    )
+    alone = builds.differ()
+    builds.write(builds.new, AHEAD)
+    builds.position(builds.new, 0, 30, at(FRIDAY, 12, 0, 50))
+    looks, positions = [0], Asking.positions
+    flushes = {2: (SHORT, at(FRIDAY)), 3: ("likes:c", at(FRIDAY, 12))}
+
+    def positions_and_then_a_flush(asking: Asking) -> tuple[Positions, Positions]:
+        found = positions(asking)
+        looks[0] += 1
+        if looks[0] in flushes:
+            counter, since = flushes[looks[0]]
+            changed = "p + 2 AS p, through + 1 AS through"
+            where = f"counter = '{counter}' AND slot >= '{since:%F %T}'"
+            builds.run(inserted("cells_1m", changed, where))
+        return found
+
+    monkeypatch.setattr(Asking, "positions", positions_and_then_a_flush)
+    assert builds.differ() == alone
+    assert looks[0] > max(flushes)
 
 
 def test_what_retention_took_is_no_difference_and_what_else_is_gone_is(builds: Builds) -> None:
