@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
@@ -30,6 +29,7 @@ from pipeline.kafka_clients import librdkafka
 from pipeline.local import claim, data_folder
 from pipeline.local import yielding as as_yielding
 from pipeline.local.parts import News, Output, Part, Probe
+from pipeline.local.ports import kept_port
 from pipeline.local.rules import rules_step
 from pipeline.local.supervisor import Supervisor
 from schemas.addresses import ClickHouseAddress, KafkaAddress, with_user
@@ -241,42 +241,43 @@ def claimed(data: Path) -> AbstractContextManager[None]:
     )
 
 
-async def choose_addresses(options: UpOptions, clock: Clock) -> Addresses:
-    """Free ports as asked for, checked by listening on all of them at once.
+async def choose_addresses(
+    options: UpOptions, clock: Clock, kept: contextlib.ExitStack
+) -> Addresses:
+    """Ports as asked for, which nobody else is given until `kept` is closed.
 
     Raises OperatorError naming the option of a taken one, after a short grace for the parts of a
-    killed supervisor, which the kernel may still be ending. Nobody holds a port between this check
-    and its part's start; a part that loses that race says so and is started again.
+    killed supervisor, which the kernel may still be ending.
     """
     deadline_s = clock.monotonic_s() + PORT_GRACE_S
     while True:
         try:
-            return _listen_on_all(options)
+            with contextlib.ExitStack() as found:
+                addresses = _keep_all(options, found)
+                kept.enter_context(found.pop_all())
+                return addresses
         except OperatorError:
             if clock.monotonic_s() >= deadline_s:
                 raise
         await asyncio.sleep(0.1)
 
 
-def _listen_on_all(options: UpOptions) -> Addresses:
+def _keep_all(options: UpOptions, kept: contextlib.ExitStack) -> Addresses:
     chosen: dict[str, int] = {}
-    with contextlib.ExitStack() as held:
-        for name in ("kafka_port", "clickhouse_port", "web_port"):
-            port: int = getattr(options, name)
-            option = f"--{name.replace('_', '-')}"
-            listener = held.enter_context(socket.socket())
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((HOST, port))
-                listener.listen(1)
-            except OSError as error:
-                taken = f"port {port} cannot be used ({error.strerror})"
-                raise OperatorError(f"{taken}: choose another with {option}") from error
-            chosen[name] = listener.getsockname()[1]
-        metrics: dict[str, int] = {}
-        for part in ("log", *worker_names(options.workers)):
-            listener = held.enter_context(socket.create_server((HOST, 0)))
-            metrics[part] = listener.getsockname()[1]
+    for name in ("kafka_port", "clickhouse_port", "web_port"):
+        port: int = getattr(options, name)
+        option = f"--{name.replace('_', '-')}"
+        if port in chosen.values():
+            raise OperatorError(f"port {port} is asked for twice: choose another with {option}")
+        try:
+            chosen[name] = kept.enter_context(kept_port(HOST, port))
+        except OSError as error:
+            taken = f"port {port} cannot be used ({error.strerror})"
+            raise OperatorError(f"{taken}: choose another with {option}") from error
+    metrics = {
+        part: kept.enter_context(kept_port(HOST, 0))
+        for part in ("log", *worker_names(options.workers))
+    }
     return Addresses(
         chosen["kafka_port"],
         chosen["clickhouse_port"],
@@ -345,9 +346,9 @@ async def up(
     part that cannot be brought up; all parts are ended then. Raises what `attend` and `prepare`
     raise.
     """
-    with claimed(options.data):
+    with claimed(options.data), contextlib.ExitStack() as kept:
         data_folder.mark(options.data)
-        addresses = await choose_addresses(options, clock)
+        addresses = await choose_addresses(options, clock, kept)
         # Asked here already, so that a mistake in the token file is told before anything starts.
         if Access.of(load_settings(**_where(addresses)), clock) is not None:
             addresses = replace(addresses, token=new_token())

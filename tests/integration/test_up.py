@@ -77,7 +77,9 @@ def test_one_port_for_two_parts_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     error = refusal(tmp_path, "--kafka-port", port, "--clickhouse-port", port, "--web-port", "0")
-    assert error.endswith("choose another with --clickhouse-port\n")
+    assert (
+        error == f"tally: port {port} is asked for twice: choose another with --clickhouse-port\n"
+    )
 
 
 class Found(NamedTuple):

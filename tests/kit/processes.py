@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -17,6 +18,11 @@ PATIENCE_S = 60.0
 """Long enough for a machine on which other tests run; only a test that fails takes so long."""
 
 SHOWN_LINES = 40
+HELD_MAX = 200
+"""Ports that one process of tests holds; the oldest is let go, whose test is over."""
+
+_HOLDERS: deque[int] = deque()
+"""As the numbers of files, which nobody closes by chance."""
 
 
 class ProcessFailedError(AssertionError):
@@ -45,11 +51,19 @@ def _pause_s(waited_s: float, poll_s: float) -> float:
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago, for servers that cannot report one they chose."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port for a server that cannot report one it chose; nobody else is given it.
+
+    A socket of this process holds it, bound and never listening: who asks the system for any port
+    gets another, and who names this one with SO_REUSEADDR, as servers do, may listen there.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        _HOLDERS.append(holder.detach())
+    if len(_HOLDERS) > HELD_MAX:
+        os.close(_HOLDERS.popleft())
+    return port
 
 
 def resident_bytes(pid: int) -> int:
