@@ -56,7 +56,39 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
             # Thousands of partitions are opened at start, and few of them are used at once.
             segment.close()
         segments.append(segment)
+    if _ends_behind_a_hole(segments):
+        _drop_last(segments)
+        return open_segments(folder, producers, now_ms)
     return segments or [Segment(segment_path(folder, 0), 0, now_ms)]
+
+
+def _ends_behind_a_hole(segments: list[Segment]) -> bool:
+    """Whether nothing is in the last segment, and the end of the one before is gone.
+
+    After a power cut the name of a segment that had just begun may be on the disk, and what came
+    right before it not. Nobody would ever read up to that log's end: its last record is always
+    there otherwise, also after a compaction.
+    """
+    if len(segments) < 2:
+        return False
+    before, last = segments[-2:]
+    return not last.size and before.next_offset < last.base_offset
+
+
+def _drop_last(segments: list[Segment]) -> None:
+    """Leave the log's end to the segment before. What is appended there next may have offsets that
+    the dropped file's name would cut off, so it is gone from the disk on return."""
+    before, last = segments[-2:]
+    logger.warning(
+        "%s: the log ends at offset %d; what came up to %d is lost",
+        before.path,
+        before.next_offset,
+        last.base_offset,
+    )
+    for segment in segments:
+        segment.close()
+    last.remove()
+    sync_folder(last.path.parent)
 
 
 def finish_swap(swap: Path) -> None:

@@ -33,6 +33,14 @@ def closed(folder: Path) -> bytes:
     return first.path.read_bytes()
 
 
+def lose(folder: Path, base_offset: int, batches: int) -> None:
+    """So many of a segment's last batches never came to the disk, nor did its sidecar."""
+    path = segment_path(folder, base_offset)
+    path.with_suffix(".meta").unlink(missing_ok=True)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - batches * len(make_values(RECORDS)))
+
+
 def read_all(partition: Partition) -> bytes:
     """What a consumer sees that asks again and again; the partition is closed then."""
     assert partition.start_offset == 0
@@ -78,3 +86,47 @@ def test_a_batch_whose_offset_is_the_next_segments_is_cut_off(tmp_path: Path) ->
     segment_path(tmp_path, 0).write_bytes(spoilt)
     last = segment_path(tmp_path, BATCHES * RECORDS).read_bytes()
     assert read_all(opened(tmp_path)) == first[:-size] + last
+
+
+@pytest.mark.parametrize("lost", [1, BATCHES])
+def test_a_log_ends_with_its_last_record_though_the_next_segment_had_begun(
+    lost: int, tmp_path: Path
+) -> None:
+    """Its name was on the disk, and the end of the one before was not. Whoever read up to the
+    log's end never arrived there, and what was lost passed for what is there."""
+    first = closed(tmp_path)
+    last = BATCHES * RECORDS
+    lose(tmp_path, last, 1)
+    lose(tmp_path, 0, lost)
+    left = first[: len(first) - lost * len(make_values(RECORDS))]
+    partition = opened(tmp_path)
+    assert partition.end_offset == last - lost * RECORDS
+    assert all_of(partition, 1_000) == left
+    # More than what is lost: a name that came back would cut it off.
+    for _ in range(lost + 2):
+        partition.append(make_values(RECORDS), 4_000)
+    partition.close()
+    again = opened(tmp_path)
+    assert again.end_offset == last + 2 * RECORDS
+    assert len(read_all(again)) == len(first) + 2 * len(make_values(RECORDS))
+
+
+def test_several_segments_that_had_just_begun_are_dropped(tmp_path: Path) -> None:
+    """Of some the records are lost, and of the last one there were none yet."""
+    first = closed(tmp_path)
+    lose(tmp_path, BATCHES * RECORDS, 1)
+    lose(tmp_path, 0, 1)
+    segment_path(tmp_path, (BATCHES + 1) * RECORDS).touch()
+    partition = opened(tmp_path)
+    assert partition.end_offset == (BATCHES - 1) * RECORDS
+    assert read_all(partition) == first[: -len(make_values(RECORDS))]
+
+
+def test_a_log_whose_last_segment_is_empty_and_whole_ends_there(tmp_path: Path) -> None:
+    first = closed(tmp_path)
+    lose(tmp_path, BATCHES * RECORDS, 1)
+    for _ in range(2):
+        partition = opened(tmp_path)
+        assert partition.end_offset == BATCHES * RECORDS
+        assert len(partition.segments) == 2
+        assert read_all(partition) == first
