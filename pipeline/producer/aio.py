@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
+from pipeline.producer.buffer import BufferFullError
 from pipeline.producer.producer import Producer
 
 if TYPE_CHECKING:
@@ -49,10 +50,19 @@ class AsyncProducer:
         id: str | None = None,  # noqa: A002 - the field's name
     ) -> Receipt:
         """As `Producer.increment`; await the receipt to learn where the log has it."""
-        while not self.producer.has_room():
+        producer = self.producer
+        while True:
+            try:
+                # The loop's thread never waits: others may take the room that there was.
+                with producer.at_once():
+                    return producer.increment(
+                        counter, delta, member=member, region=region, at=at, id=id
+                    )
+            except BufferFullError:
+                if not producer.waits:
+                    raise
             # Waiting is all that a thread does, so that cancelling this takes nothing half.
-            await asyncio.to_thread(self.producer.has_room, _ROOM_S)
-        return self.producer.increment(counter, delta, member=member, region=region, at=at, id=id)
+            await asyncio.to_thread(producer.has_room, _ROOM_S)
 
     async def increment_many(self, columns: Columns) -> Receipt:
         """As `Producer.increment_many`, in another thread: one that is cancelled is accepted whole

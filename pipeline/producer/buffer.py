@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.amounts import amount
@@ -11,6 +12,8 @@ from pipeline.producer.batch import Batch
 from pipeline.producer.receipts import Receipt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
 BATCH_ROWS = 20_000
@@ -37,7 +40,7 @@ class Buffer:
         self.is_closed = False
         self.is_asleep = False
         self.why_closed = "the producer is closed; make a new one"
-        self._raises = raises
+        self.raises = raises
         # By thread, and gone with it: numbers of threads are given again to others.
         self._here = threading.local()
         self._adding = 0
@@ -49,6 +52,16 @@ class Buffer:
     def never_wait_here(self) -> None:
         """In this thread, adding raises BufferFullError instead of waiting."""
         self._here.never_waits = True
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within it, in this thread, adding raises BufferFullError instead of waiting."""
+        before = getattr(self._here, "never_waits", False)
+        self._here.never_waits = True
+        try:
+            yield
+        finally:
+            self._here.never_waits = before
 
     def wait_for_room(self) -> None:
         """Returns with room in the open batch. Raises BufferFullError, or OperatorError if it is
@@ -138,7 +151,7 @@ class Buffer:
     @property
     def _never_waits(self) -> bool:
         """Whether adding raises instead of waiting, in this thread."""
-        return self._raises or getattr(self._here, "never_waits", False)
+        return self.raises or getattr(self._here, "never_waits", False)
 
     def _wait(self) -> None:
         if self._never_waits:

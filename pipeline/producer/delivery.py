@@ -81,6 +81,7 @@ class Delivery:
         self._plan = plan
         self._on_unknown = on_unknown
         self._lock = threading.Lock()
+        self._settled = threading.Condition(self._lock)
         self._in_flight = np.zeros(0, np.int64)
         self._chooser = chooser(strategy, in_flight=self._rows_in_flight)
         self._reporter = Reporter(clock)
@@ -89,8 +90,12 @@ class Delivery:
         self._unsettled_rows = 0
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """Blocks while too much waits for Kafka's word; whether there is room now."""
-        return self._client.wait_for_room(timeout_s) and self._unsettled_rows < UNSETTLED_MAX
+        """Blocks while too much waits for Kafka's word, at most about that long for its bytes and
+        as long again for its number; whether there is room now."""
+        if not self._client.wait_for_room(timeout_s):
+            return False
+        with self._lock:
+            return self._settled.wait_for(lambda: self._unsettled_rows < UNSETTLED_MAX, timeout_s)
 
     def send(self, batch: Batch) -> None:
         """Pack and send a batch; its outcome tells what becomes of it. Blocks only to send."""
@@ -178,6 +183,8 @@ class Delivery:
         with self._lock:
             self._in_flight[frame.partition] += sign * frame.rows
             self._unsettled_rows += sign * frame.increments
+            if sign < 0:
+                self._settled.notify()
 
     def _grow(self, partitions: int) -> None:
         with self._lock:

@@ -34,6 +34,7 @@ from schemas.times import AT_MAX_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from types import TracebackType
 
@@ -265,6 +266,15 @@ class Producer:
     def has_room(self, timeout: float = 0) -> bool:
         """Whether an increment would be accepted, or refused, at once; waits so long for that."""
         return self._buffer.has_room(timeout)
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within it, in this thread, increments raise BufferFullError where they would wait."""
+        return self._buffer.at_once()
+
+    @property
+    def waits(self) -> bool:
+        """Whether increments wait for room elsewhere; see `when_full`."""
+        return not self._buffer.raises
 
     @property
     def stored(self) -> int:

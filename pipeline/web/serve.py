@@ -66,6 +66,8 @@ def serve(settings: Settings, clock: Clock) -> None:
         loop="none",
         # uvicorn only calls it.
         http=cast("type[Connection]", connection),
+        # Nothing here speaks it, and uvicorn would take the connection from under its requests.
+        ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -105,6 +105,8 @@ class Pulse:
                 self._pace.begin()
                 self._room.begin()
                 await self._write(checkpoint=checkpoint)
+            # It is over: a last write may come while this still looks for what stalls.
+            self._deadline = None
             if checkpoint:
                 async with asyncio.timeout(STUCK_S):
                     await self._unstall()

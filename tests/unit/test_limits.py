@@ -5,6 +5,7 @@ import asyncio
 import importlib
 import re
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,12 +51,37 @@ def test_texts_that_a_producer_knows_are_forgotten_when_they_are_too_many(
     assert "a:24" in held._known
 
 
+def waiting_for_word(rows: int) -> Any:
+    """What `Delivery` looks at, with so many increments on their way."""
+    lock = threading.Lock()
+    return SimpleNamespace(
+        _client=SimpleNamespace(wait_for_room=lambda _timeout_s: True),
+        _lock=lock,
+        _settled=threading.Condition(lock),
+        _in_flight=[0],
+        _unsettled_rows=rows,
+    )
+
+
 def test_only_so_many_increments_wait_for_kafkas_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "UNSETTLED_MAX", 100)
-    free = SimpleNamespace(wait_for_room=lambda _timeout_s: True)
     for rows, has_room in ((99, True), (100, False)):
-        held: Any = SimpleNamespace(_client=free, _unsettled_rows=rows)
-        assert Delivery.wait_for_room(cast("Delivery", held), 0.0) is has_room
+        held = cast("Delivery", waiting_for_word(rows))
+        assert Delivery.wait_for_room(held, 0.0) is has_room
+
+
+def test_who_waits_for_kafkas_word_does_not_look_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It took the processor from the thread that hears of it."""
+    monkeypatch.setattr(delivery, "UNSETTLED_MAX", 100)
+    held = cast("Delivery", waiting_for_word(100))
+    began_s = time.monotonic()
+    assert not Delivery.wait_for_room(held, 0.1)
+    assert time.monotonic() - began_s >= 0.1
+    frame = cast("Any", SimpleNamespace(partition=0, rows=1, increments=1))
+    threading.Timer(0.1, Delivery._count, (held, frame, -1)).start()
+    assert Delivery.wait_for_room(held, 60.0)
 
 
 def test_only_so_many_latencies_are_kept_until_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ class Servers:
         self.failures: list[TallyError] = []
         self.refused: list[DeadLetter] = []
         self.fetched: dict[int, int] = {}
+        self.asked, self.position_s = asyncio.Event(), 0.0
         self.blocks = 1
         self.block_s = 0.0
         self.pulse: Pulse | None = None
@@ -80,6 +81,8 @@ class Servers:
         return True
 
     async def position(self, partition: int) -> int | None:
+        self.asked.set()
+        await asyncio.sleep(self.position_s)
         return self.fetched.get(partition)
 
 
@@ -233,6 +236,18 @@ async def test_a_stop_does_not_wait_for_ever_for_its_last_checkpoint(
     await worker.pulse.finish()
     assert worker.checkpointer.owned == {}
     assert "without a last checkpoint" in caplog.text
+
+
+async def test_a_stop_right_after_a_checkpoint_writes_a_last_one(worker: Worker) -> None:
+    """It raised, so that what else a stop ends was not ended, and why it stopped was not told."""
+    worker.servers.position_s = 60
+    worker.pace.checkpoint_soon()
+    beat = asyncio.ensure_future(worker.pulse.beat())
+    await asyncio.wait_for(worker.servers.asked.wait(), 5)
+    await worker.pulse.finish()
+    beat.cancel()
+    assert worker.servers.diary.count("1 positions") == 2
+    assert worker.checkpointer.owned == {}
 
 
 async def test_a_pause_ends_when_reading_waits_for_room(worker: Worker) -> None:

@@ -72,3 +72,18 @@ def test_where_nobody_waits_many_are_taken_whole_or_not_at_all() -> None:
     in_a_thread(add).join(5)
     assert buffer.open.rows == 6
     assert len(refused) == 1
+
+
+def test_who_must_not_wait_is_refused_there_and_waits_elsewhere() -> None:
+    buffer = Buffer(1, raises=False)
+    buffer.add([table(1)])
+    with pytest.raises(BufferFullError), buffer.at_once():
+        buffer.add([table(1)])
+    thread = in_a_thread(lambda: buffer.add([table(1)]))
+    thread.join(0.1)
+    assert thread.is_alive()
+    buffer.take()
+    thread.join(5)
+    threading.Timer(0.1, buffer.take).start()
+    buffer.add([table(1)])
+    assert buffer.open.rows == 1
