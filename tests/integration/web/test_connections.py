@@ -25,6 +25,10 @@ from schemas.settings import load_settings
 serve.serve(load_settings(), SystemClock())
 """
 ASKED = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+UPGRADED = ASKED[:-2] + (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 CHUNKED = (
     b"POST /api/v1/increments HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
@@ -111,6 +115,13 @@ def test_who_sends_too_large_a_head_is_told_so(tmp_path: Path) -> None:
     with web(tmp_path) as (port, _), connected(port) as wire:
         wire.sendall(b"GET /health?" + b"a" * HEAD_BYTES_MAX)
         assert wire.recv(1 << 10).startswith(b"HTTP/1.1 400 ")
+
+
+def test_who_asks_for_a_websocket_is_answered_over_http(tmp_path: Path) -> None:
+    """It took the connection from under the requests that were being answered on it."""
+    with web(tmp_path) as (port, _), connected(port) as wire:
+        wire.sendall(UPGRADED)
+        assert wire.recv(1 << 10).startswith(b"HTTP/1.1 200 ")
 
 
 def serves(port: int, count: int) -> bool:
