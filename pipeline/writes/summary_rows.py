@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class SummaryRows:
             snapshot.shard.partition,
             snapshot.position - 1,
             -1 - place % 2**31,
-            snapshot.log_ms,
+            _placed_ms(row),
             f"ClickHouse refused this row of {self.table}: {reason[:REASON_CHARACTERS_MAX]}",
             encoded[:VALUE_BYTES_MAX],
             len(encoded),
@@ -176,6 +176,15 @@ def _heaviest(found: Sequence[Heaviest], slot_ms: int, origin: _Origin) -> pa.Ta
             "lost": pa.array([one.lost for one in found], pa.int64()),
         }
     )
+
+
+def _placed_ms(row: Mapping[str, Any]) -> int:
+    """The log time that a row belongs to, which may be a day before its flush: a build that is
+    given earlier days is given the letters of their rows with them."""
+    if "slot_day" in row:
+        return int(datetime.combine(row["slot_day"], time(), UTC).timestamp() * 1000)
+    placed: datetime = row["slot" if "slot" in row else "log_time"]
+    return round(placed.timestamp() * 1000)
 
 
 def _plain(value: Any) -> Any:

@@ -94,6 +94,8 @@ def test_rows_of_every_table_are_read_back_as_they_were_set_aside(
                 wanted = tuple(value) if isinstance(value, list) else value
                 assert getattr(read, name) == wanted, (table, name)
             assert letter.key.is_set_aside
+            # Whoever is given the row, as one of earlier days, is given its letter, too.
+            assert letter.key.log_ms == read.log_ms, table
 
 
 @pytest.mark.parametrize(
@@ -294,12 +296,12 @@ def test_an_adjustment_is_read_back_to_the_millisecond() -> None:
     made = Adjustment(
         counter="likes:a", by=-3, id="one", who="ann", why="fraud", at=1_775_001_720_123, before=7
     )
-    shard = Shard(4)
+    shard = Shard(4, log_ms=1_775_001_799_999)
     shard.adjust([Placed(9, 1_775_001_725_456, made)])
     [part] = summary_rows([shard.snapshot(checkpoint=False)], 2, "main")
     [(row, stored)] = _letters(part)
     read = read_row(stored.value)
     assert isinstance(read, SetAsideAdjustment)
     assert {name: getattr(read, name) for name in row} == row
-    assert read.log_ms == 1_775_001_725_456
+    assert read.log_ms == stored.key.log_ms == 1_775_001_725_456
     assert World([stored]).insert() == Inserted(1)
