@@ -93,11 +93,14 @@ class Replay:
 
     def wait_for_others(self, build: int, crew: Crew, within_s: float = OTHERS_S) -> bool:
         """Until somebody else counts a build that became live; False if nobody does in time, or
-        somebody wants it to end. Until then the crew counts it."""
+        somebody wants it to end. Until then the crew counts it, also while Kafka does not tell."""
         deadline_s = self._clock.monotonic_s() + within_s
         while not self._wishes.asked and self._clock.monotonic_s() < deadline_s:
             crew.look()
-            members = self._patiently(lambda: hosts_of_members(self._kafka, build))
+            try:
+                members = hosts_of_members(self._kafka, build)
+            except TryAgainError:
+                members = []
             if len(members) > crew.size and crew.is_steady():
                 return True
             time.sleep(LOOK_S)
