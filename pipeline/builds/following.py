@@ -35,8 +35,9 @@ WAIT_MS = 30_000
 """So long a handover is waited for after it was written; by this clock, while that agrees with the
 log's, and never longer than that after a worker met it."""
 
-_TOGETHER_MS = 10_000
-"""Handovers to one build that were written within so long belong to one swap."""
+_TOGETHER_MS = 2_000
+"""Handovers to one build that were written within so long belong to one swap, which writes all of
+them at once. One that is tried again takes longer to begin."""
 
 LOOK_S = 5.0
 LOOK_AT_HANDOVER_S = 0.2
