@@ -24,6 +24,8 @@ from pipeline.flushed_check import check_incarnation
 from pipeline.log_check import WHAT_TO_DO
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
+from pipeline.shard import Shard
+from pipeline.slots import SLOT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
     from pipeline.builds.positions import Reached
     from pipeline.changelog_writer import ChangelogWriter
     from pipeline.control.flushed import FlushedReads
+    from pipeline.control.going_on import Flushed
     from pipeline.dead_letters import DeadLetter
     from pipeline.log_check import RecoveryReader
     from pipeline.partition_reader import PartitionReader
-    from pipeline.shard import Shard
     from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 20.0
@@ -163,7 +165,11 @@ class LogAcceptor:
             # Log time is of all that was counted, in logs before this one, too.
             log_ms = max(shard.log_ms, counted.log_ms if counted else 0)
             found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, log_ms + 1)
-            anew = in_other_log(shard, end if found is None else found)
+            behind = end if found is None else found
+            if shard.position < start:
+                # It has lost its end as well, so what of it is there was not made anew.
+                behind = await self._past_cut_flush(shard.partition, behind, flushed)
+            anew = in_other_log(shard, behind)
             anew.log_ms = log_ms
         return await self._go_on(anew, reason, trimmed=trimmed)
 
@@ -176,12 +182,19 @@ class LogAcceptor:
         """
         partition, through = shard.partition, counted.through
         _, end = await self._reader.ends(topics.INCREMENTS, partition)
+        of_counted = Shard(
+            partition, log_ms=shard.log_ms, incarnation=counted.incarnation, replica=shard.replica
+        )
         if shard.incarnation < counted.incarnation:
             # In which its position says nothing; but what is no younger, it knows or never will.
             found = await self._reader.offset_at(topics.INCREMENTS, partition, shard.log_ms + 1)
             shard = in_other_log(shard, end if found is None else found)
         younger = await self._recovery.first_younger(partition, through, counted.log_ms)
-        kept = min(end, through + 1) if younger is None else younger
+        if younger is None:
+            flushed = self._flushed.read(of_counted)
+            kept = await self._past_cut_flush(partition, min(end, through + 1), flushed)
+        else:
+            kept = younger
         letters: list[DeadLetter] = []
         while shard.position < kept:
             fetch = await self._recovery.read_ahead(partition, shard.position)
@@ -195,6 +208,23 @@ class LogAcceptor:
         await self._tell.letters(letters)
         shard.incarnation = counted.incarnation
         return await self._go_on(in_other_log(shard, kept), reason, trimmed=False)
+
+    async def _past_cut_flush(self, partition: int, offset: int, flushed: Flushed) -> int:
+        """Where what was flushed ends, at `offset` or behind it.
+
+        A flush may have been cut between cells and the row that tells how far it came. Records from
+        `offset` on are in those cells as far as these reach, but for records of later minutes:
+        those came when the log had lost what had been there.
+        """
+        last_ms = max(
+            (slot for slot, cells in flushed.slots.items() if max(cells.values()) >= offset),
+            default=None,
+        )
+        if last_ms is None:
+            return offset
+        later = await self._reader.offset_at(topics.INCREMENTS, partition, last_ms + SLOT_MS)
+        _, end = await self._reader.ends(topics.INCREMENTS, partition)
+        return max(offset, min(flushed.through + 1, end if later is None else later))
 
     async def _go_on(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:
         """Write a shard down as it goes on."""
