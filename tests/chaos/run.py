@@ -30,6 +30,10 @@ REPLAYED_FROM_S = 300.0
 REPLAY_TIMEOUT_S = 900
 
 
+class BrokerLostError(RuntimeError):
+    """The broker deleted acknowledged records itself, so the run says nothing of who counts."""
+
+
 @dataclass
 class Outcome:
     """What a run found, in the end and again after a replay, and what it had done."""
@@ -72,8 +76,9 @@ def run(
     """Blocks for `seconds`, and then until all is counted and compared.
 
     With a `pace` of 3 the same harms come three times as slowly, for machines that are busy.
-    Raises AssertionError where something does not come back by itself, and ExceptionGroup where a
-    harm met with what no server that is away explains; differences are in the outcome.
+    Raises AssertionError where something does not come back by itself, ExceptionGroup where a harm
+    met with what no server that is away explains, and BrokerLostError; differences are in the
+    outcome.
     """
     tell(f"seed {seed}: {seconds:g} s on {kind}, in {folder}")
     site = Site(kind, folder, tell)
@@ -97,6 +102,8 @@ def run(
         crew.start()
         began_s = time.monotonic()
         _play(planned, harms, lull_ends(seconds, kinds), seconds, pace)
+        if lost := site.lost():
+            raise BrokerLostError("the broker lost records by itself:\n" + "\n".join(lost))
         tell(f"{time.monotonic() - began_s:7.1f} s  all is made well; senders finish")
         harms.end()
         crew.finish()

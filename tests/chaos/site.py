@@ -36,6 +36,10 @@ SETTINGS = {
     "TALLY_STRICT_WAIT_S": "3",
 }
 
+DELETED = "Deleting the corrupt segment"
+"""So Kafka says of what it cannot recover after a kill on a full disk; of one replica that is all
+there was. The embedded log says nothing like it."""
+
 
 class Site:
     """The parts, and a keeper that starts again whatever has ended. Methods are thread-safe."""
@@ -142,6 +146,11 @@ class Site:
             return self.broker.running
         process = self.process(part)
         return process is not None and process.running
+
+    def lost(self) -> list[str]:
+        """What the broker says that it deleted itself, with everything that was in it."""
+        written = [path.read_text(errors="replace") for path in (self.folder / "log").glob("*.txt")]
+        return [line for text in written for line in text.splitlines() if DELETED in line]
 
     def said(self) -> str:
         """The last that each worker wrote."""
