@@ -99,11 +99,14 @@ async def test_a_log_that_loses_more_before_anything_of_it_is_counted_counts_not
     assert (accepted.start, accepted.incarnation) == (3, 2)
 
 
-async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
-    class Trimmed(Log):
-        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
-            return 3, len(self.times_ms)
+class Trimmed(Log):
+    """Its first three records were deleted."""
 
+    async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
+        return 3, len(self.times_ms)
+
+
+async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
     def acceptor(counted: Reached) -> Acceptor:
         made = Acceptor([], counted)
         made._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
@@ -163,10 +166,6 @@ async def test_what_a_flush_wrote_before_it_told_how_far_is_counted_once(
 async def test_nor_is_it_counted_twice_in_a_log_that_lost_beginning_and_end(
     later_ms: int, start: int
 ) -> None:
-    class Trimmed(Log):
-        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
-            return 3, len(self.times_ms)
-
     made = has_flushed(Acceptor([], Reached(4, NOW_MS + 4)), 9, {SLOT: {"a": 9}})
     times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
     made._reader = cast("Any", Trimmed(times_ms))
