@@ -120,6 +120,7 @@ def test_a_reset_by_one_side_reaches_the_other() -> None:
 def test_where_nothing_listens_behind_a_connection_is_ended() -> None:
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
+    # It may come while the connection is being made.
     reset = contextlib.suppress(ConnectionResetError)
-    with Proxy(port) as proxy, connect(proxy) as peer, reset:
+    with Proxy(port) as proxy, reset, connect(proxy) as peer:
         assert peer.recv(1) == b""
