@@ -24,7 +24,6 @@ from pipeline.flushed_check import check_incarnation
 from pipeline.log_check import WHAT_TO_DO
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
-from pipeline.shard import Shard
 from pipeline.slots import SLOT_MS
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from pipeline.dead_letters import DeadLetter
     from pipeline.log_check import RecoveryReader
     from pipeline.partition_reader import PartitionReader
+    from pipeline.shard import Shard
     from schemas.addresses import KafkaAddress
 
 _TIMEOUT_S = 20.0
@@ -168,7 +168,7 @@ class LogAcceptor:
             behind = end if found is None else found
             if shard.position < start:
                 # It has lost its end as well, so what of it is there was not made anew.
-                behind = await self._past_cut_flush(shard.partition, behind, flushed)
+                behind = await self._past_cut_flush(shard.partition, behind, end, flushed)
             anew = in_other_log(shard, behind)
             anew.log_ms = log_ms
         return await self._go_on(anew, reason, trimmed=trimmed)
@@ -182,17 +182,15 @@ class LogAcceptor:
         """
         partition, through = shard.partition, counted.through
         _, end = await self._reader.ends(topics.INCREMENTS, partition)
-        of_counted = Shard(
-            partition, log_ms=shard.log_ms, incarnation=counted.incarnation, replica=shard.replica
-        )
         if shard.incarnation < counted.incarnation:
             # In which its position says nothing; but what is no younger, it knows or never will.
             found = await self._reader.offset_at(topics.INCREMENTS, partition, shard.log_ms + 1)
             shard = in_other_log(shard, end if found is None else found)
+            shard.incarnation = counted.incarnation
         younger = await self._recovery.first_younger(partition, through, counted.log_ms)
         if younger is None:
-            flushed = self._flushed.read(of_counted)
-            kept = await self._past_cut_flush(partition, min(end, through + 1), flushed)
+            flushed = self._flushed.read(shard)
+            kept = await self._past_cut_flush(partition, min(end, through + 1), end, flushed)
         else:
             kept = younger
         letters: list[DeadLetter] = []
@@ -206,11 +204,10 @@ class LogAcceptor:
         # Before the shard goes on: nobody will read what they are of again.
         await self._changelog.append_dead_letters(letters)
         await self._tell.letters(letters)
-        shard.incarnation = counted.incarnation
         return await self._go_on(in_other_log(shard, kept), reason, trimmed=False)
 
-    async def _past_cut_flush(self, partition: int, offset: int, flushed: Flushed) -> int:
-        """Where what was flushed ends, at `offset` or behind it.
+    async def _past_cut_flush(self, partition: int, offset: int, end: int, flushed: Flushed) -> int:
+        """Where what was flushed ends, at `offset` or behind it; at the log's end at most.
 
         A flush may have been cut between cells and the row that tells how far it came. Records from
         `offset` on are in those cells as far as these reach, but for records of later minutes:
@@ -223,7 +220,6 @@ class LogAcceptor:
         if last_ms is None:
             return offset
         later = await self._reader.offset_at(topics.INCREMENTS, partition, last_ms + SLOT_MS)
-        _, end = await self._reader.ends(topics.INCREMENTS, partition)
         return max(offset, min(flushed.through + 1, end if later is None else later))
 
     async def _go_on(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:

@@ -1,5 +1,6 @@
 """Two builds in a real ClickHouse: how far, and of what, they are compared."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -118,14 +119,26 @@ def test_open_slots_are_compared_where_builds_are_equally_far(builds: Builds) ->
     assert builds.differ() == {}
 
 
+def differing_elsewhere(builds: Builds) -> dict[str, int]:
+    """What differs anyway, on the day of which more is flushed: so its rows are looked at."""
+    builds.run(
+        inserted("cells_1m", "p + 1 AS p", "counter = 'likes:c' AND slot = '2026-03-20 09:00:00'")
+    )
+    return builds.differ()
+
+
+def flush(builds: Builds, counter: str, since: date) -> None:
+    """More of a counter's open slots, before the position row."""
+    changed = "p + 2 AS p, through + 1 AS through"
+    where = f"counter = '{counter}' AND slot >= '{since:%F %T}'"
+    builds.run(inserted("cells_1m", changed, where))
+
+
 def test_what_is_flushed_while_rows_are_compared_is_no_difference(
     builds: Builds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else differs on that day, so that its rows are looked at one by one."""
-    builds.run(
-        inserted("cells_1m", "p + 1 AS p", "counter = 'likes:c' AND slot = '2026-03-20 09:00:00'")
-    )
-    alone = builds.differ()
+    alone = differing_elsewhere(builds)
     assert alone["cells_1m"] == 1
     looks, state = [0], Asking.state
 
@@ -133,8 +146,7 @@ def test_what_is_flushed_while_rows_are_compared_is_no_difference(
         found = state(asking)
         looks[0] += 1
         if looks[0] == 2:
-            changed = "p + 2 AS p, through + 1 AS through"
-            builds.run(inserted("cells_1m", changed, f"counter = '{SHORT}' AND slot >= '{FRIDAY}'"))
+            flush(builds, SHORT, FRIDAY)
         return found
 
     monkeypatch.setattr(Asking, "state", state_and_then_a_flush)
@@ -150,23 +162,17 @@ def test_so_is_what_another_shard_flushes_while_they_are_compared_again(
     builds: Builds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever looked again because one shard had moved took the others for as still as before."""
-    builds.run(
-        inserted("cells_1m", "p + 1 AS p", "counter = 'likes:c' AND slot = '2026-03-20 09:00:00'")
-    )
-    alone = builds.differ()
+    alone = differing_elsewhere(builds)
     builds.write(builds.new, AHEAD)
     builds.position(builds.new, 0, 30, at(FRIDAY, 12, 0, 50))
     looks, positions = [0], Asking.positions
-    flushes = {2: (SHORT, at(FRIDAY)), 3: ("likes:c", at(FRIDAY, 12))}
+    flushes = {2: (SHORT, FRIDAY), 3: ("likes:c", at(FRIDAY, 12))}
 
     def positions_and_then_a_flush(asking: Asking) -> tuple[Positions, Positions]:
         found = positions(asking)
         looks[0] += 1
         if looks[0] in flushes:
-            counter, since = flushes[looks[0]]
-            changed = "p + 2 AS p, through + 1 AS through"
-            where = f"counter = '{counter}' AND slot >= '{since:%F %T}'"
-            builds.run(inserted("cells_1m", changed, where))
+            flush(builds, *flushes[looks[0]])
         return found
 
     monkeypatch.setattr(Asking, "positions", positions_and_then_a_flush)
