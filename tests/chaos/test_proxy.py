@@ -124,3 +124,13 @@ def test_where_nothing_listens_behind_a_connection_is_ended() -> None:
     reset = contextlib.suppress(ConnectionResetError)
     with Proxy(port) as proxy, reset, connect(proxy) as peer:
         assert peer.recv(1) == b""
+
+
+def test_closing_amid_connections_tells_of_no_error(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(proxy) as peer:
+        peer.sendall(b"before")
+        assert received(peer, 6) == b"before"
+        proxy.close()
+    assert caplog.records == []

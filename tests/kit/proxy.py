@@ -1,6 +1,7 @@
 """A TCP proxy between two parts, in a thread, whose connections a test cuts, tears and delays."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 import threading
@@ -91,6 +92,11 @@ class Proxy:
             _reset(*pair)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # By close(): the streams of Python 3.11 would print it as an error of theirs.
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pass_on(reader, writer)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             behind_reader, behind_writer = await asyncio.open_connection(HOST, self._target_port)
         except OSError:
