@@ -83,7 +83,7 @@ class Client:
         self._bytes = 0
         self._latencies_ms: dict[int, list[float]] = {}
         self._retries = 0
-        self._closed = threading.Event()
+        self._given_up = threading.Event()
         self._changing = threading.Lock()
         self._dead: list[Connection] = []
         self._connection = self._connect()
@@ -136,32 +136,33 @@ class Client:
         was not sent at all.
         """
         deadline_s = self._clock.monotonic_s() + self._delivery_timeout_s
-        while True:
+        while not self._given_up.is_set():
             connection = self._connection
             try:
                 if connection.is_stale and self._replaced(connection, "messages had no word"):
                     continue
                 connection.produce(topic, partition, value, headers, told)
             except BufferError:
-                self._closed.wait(_FULL_POLL_S)
+                self._given_up.wait(_FULL_POLL_S)
             except KafkaException as error:
                 is_late = self._clock.monotonic_s() > deadline_s
                 if is_late or not self._may_send_now(error, connection, topic):
                     raise TryAgainError(f"Kafka at {self._kafka} took no event: {error}") from error
             else:
                 return
+        raise TryAgainError(f"Kafka at {self._kafka} took no event before the client gave up")
 
     def _may_send_now(self, error: KafkaException, connection: Connection, topic: str) -> bool:
         """Whether what stood against a message may be gone: mends what it can."""
         code = error.args[0].code()
-        if self._closed.is_set():
+        if self._given_up.is_set():
             return False
         if code == KafkaError._FATAL:
             return self._replaced(connection, str(error))
         if code == KafkaError._UNKNOWN_PARTITION:
             # It may have been added just now.
             connection.ask_about(topic)
-            self._closed.wait(_FULL_POLL_S)
+            self._given_up.wait(_FULL_POLL_S)
             return True
         return False
 
@@ -171,7 +172,7 @@ class Client:
     def _replaced(self, connection: Connection, why: str) -> bool:
         """Whether another connection is there now, instead of this one, which is of no more use."""
         with self._changing:
-            if self._closed.is_set():
+            if self._given_up.is_set():
                 return False
             if connection is not self._connection:
                 return True
@@ -201,17 +202,21 @@ class Client:
         return p99, retries
 
     def give_up(self) -> None:
-        """Tell that everything not confirmed by now is unknown. Never blocks."""
-        for connection in (*self._dead, self._connection):
+        """Tell that everything not confirmed by now is unknown, and take nothing more: who sends,
+        or waits to, gets TryAgainError. Never blocks.
+        """
+        # Said first: whoever waits for room would fill what the connections let go.
+        with self._changing:
+            self._given_up.set()
+            connections = (*self._dead, self._connection)
+        for connection in connections:
             connection.give_up()
 
     def close(self) -> None:
         """Give up on what is not confirmed by now: it is told to be unknown. Blocks shortly."""
-        with self._changing:
-            self._closed.set()
-            connections = (*self._dead, self._connection)
+        self.give_up()
+        connections = (*self._dead, self._connection)
         for connection in connections:
-            connection.give_up()
             connection.retire()
         for connection in connections:
             connection.join()
