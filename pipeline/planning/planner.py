@@ -42,6 +42,10 @@ FEEDBACK_MS = 10_000
 
 PATIENCE_MAX = 16
 
+WHOLE_MAX = 2 * PATIENCE_MAX * COUNTERS_MAX
+"""How many counters that are whole again are remembered: as many as can become so by being
+quiet for as long as that lasts. Others may change the plan as often as they like."""
+
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
@@ -141,6 +145,16 @@ class Planner:
             split_now = records.splits.get(counter)
             watched.see(1 if split_now is None else split_now.n, now_ms, cool_ms)
             if watched.is_over(now_ms, cool_ms):
+                del self._watched[counter]
+        self._forget_whole()
+
+    def _forget_whole(self) -> None:
+        """Past the bound, those that were changed longest ago: next time they are merged as soon as
+        any other."""
+        whole = [counter for counter, watched in self._watched.items() if watched.planned == 1]
+        if len(whole) > WHOLE_MAX:
+            whole.sort(key=lambda counter: self._watched[counter].changed_ms)
+            for counter in whole[: len(whole) - WHOLE_MAX]:
                 del self._watched[counter]
 
     def _candidates(self, load: Load, records: PlanRecords) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pipeline.absorb import absorb
+from pipeline.access.sites import _names_loopback, check_site
 from pipeline.errors import BadInputError, TryAgainError
 from pipeline.fetches import Fetch
 from pipeline.producer import client, delivery, producer
@@ -117,6 +118,14 @@ def test_only_so_many_names_are_remembered_as_right() -> None:
     for _ in range(3):
         with pytest.raises(BadInputError):
             checked_counter("x" * 100_000)
+
+
+def test_only_so_many_names_of_a_web_without_tokens_are_remembered() -> None:
+    most = _names_loopback.cache_info().maxsize
+    assert most is not None
+    for number in range(most + 10):
+        check_site({"host": f"127.0.0.1:{number + 1}"})
+    assert _names_loopback.cache_info().currsize == most
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.planning import planner
 from pipeline.planning.load import LoadReport
 from pipeline.planning.needed import shards_for
 from pipeline.planning.plan import Hint, PlanRecords, Split
@@ -232,6 +233,21 @@ def test_the_heaviest_counters_get_the_places_there_are() -> None:
     changes = world.second(*reports, report({HOT: 20_000, "likes:second": 19_000}, "new"))
     assert changes.keys() == {HOT}
     assert not world.second(*reports, report({HOT: 20_000, "likes:second": 19_000}, "new"))
+
+
+def test_only_so_many_counters_that_are_whole_again_are_remembered_those_split_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if others change the plan as often as they can."""
+    monkeypatch.setattr(planner, "WHOLE_MAX", 4)
+    world = World()
+    for turn in range(20):
+        world.records.splits = {f"likes:{turn}-{n}": Split(2) for n in range(2)}
+        world.second()
+        assert len(world.planner._watched) <= 4 + 2
+    assert [*world.planner._watched] == [
+        f"likes:{turn}-{n}" for turn in (17, 18, 19) for n in (0, 1)
+    ]
 
 
 def test_reports_of_too_many_producers_are_passed_over() -> None:
