@@ -13,8 +13,11 @@ from pipeline.errors import ShardRefusedError, TryAgainError
 from pipeline.fenced_commits import commit_in
 from pipeline.metrics.meter import UNMEASURED
 from pipeline.strict import session as session_module
+from pipeline.strict.changelog import read_state
 from pipeline.strict.decider import Decider
+from pipeline.strict.owned import OwnedPartition
 from pipeline.strict.session import Rebalances, Session
+from pipeline.strict.state import id_digest
 from pipeline.strict.values import Value, ValueFlusher
 from schemas.settings import load_settings
 from tests.kit.clocks import ManualClock
@@ -200,3 +203,65 @@ async def test_a_bug_in_flushing_ends_the_decider(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(decider, "_session_or_pause", decides)
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(decider.run(), 5)
+
+
+class Backlog:
+    """A consumer of so many increments to one counter, all of which may be fetched at once."""
+
+    def __init__(self, commands: int, stopped: asyncio.Event) -> None:
+        self._coordinator = Coordinator()
+        self._next, self._end = 0, commands
+        self._stopped = stopped
+
+    async def getmany(self, *, timeout_ms: int, max_records: int) -> dict[TopicPartition, Any]:
+        del timeout_ms
+        start, self._next = self._next, min(self._next + max_records, self._end)
+        if self._next == self._end:
+            self._stopped.set()
+        ids = [f"id {offset}" for offset in range(start, self._next)]
+        values = [
+            b'{"id": "%s", "counter": "stock:a", "op": "increment"}' % i.encode() for i in ids
+        ]
+        return {
+            TopicPartition("tally.strict", 0): [
+                SimpleNamespace(offset=start + n, timestamp=0, value=value)
+                for n, value in enumerate(values)
+            ]
+        }
+
+    async def position(self, _tp: TopicPartition) -> int:
+        return self._next
+
+    def assignment(self) -> set[TopicPartition]:
+        return set()
+
+
+async def _at_once() -> None: ...
+
+
+async def test_so_many_commands_are_decided_at_once_that_each_answer_is_in_the_changelog() -> None:
+    """A counter that remembers as few ids as it may would have forgotten others in between."""
+    sent, stopped = 2 * session_module.BATCH_MAX + 1, asyncio.Event()
+    written: list[set[bytes]] = []
+
+    class Writer:
+        async def append(self, _partition: int, records: list[tuple[bytes, bytes]]) -> None:
+            written.extend(set(read_state(value).ids) for _, value in records)
+
+    stored: Any = SimpleNamespace(add=lambda _values: None, flush=_at_once)
+    session = Session(
+        cast("Any", Backlog(sent, stopped)),
+        cast("Any", Writer()),
+        cast("Any", None),
+        1,
+        values=stored,
+        clock=ManualClock(),
+        meter=UNMEASURED,
+    )
+    session._owned = {0: OwnedPartition(0, 1, b"12345678")}
+    session._next, session._committed, session._generation = {0: 0}, {0: 0}, 4
+    rebalances = Rebalances()
+    rebalances.changed = False
+    await session.run(rebalances, stopped)
+    assert len(written) == 3
+    assert set().union(*written) == {id_digest(f"id {offset}") for offset in range(sent)}

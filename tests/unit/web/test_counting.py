@@ -11,6 +11,7 @@ from pipeline.producer.receipts import Places
 from pipeline.reads.as_of import COMPLETE_WITHIN_MS
 from pipeline.rules import CountingRules, FamilyRules, StrictRules
 from pipeline.web import counting as counting_module
+from pipeline.web.cache import ENTRIES_MAX
 from pipeline.web.counting import LATE_S_MAX, LOAD_S_MAX, Asked, Counting, NotCountedYetError
 from pipeline.web.flushed import Flushed
 from pipeline.web.flushing import Flushing
@@ -60,6 +61,19 @@ async def test_a_cached_total_is_kept_grows_older_and_is_asked_for_again(world: 
     world.clock.advance(1)
     assert (await counting.cached(LIKES, {})).answer.total == 4
     assert world.counts == 2
+
+
+async def test_only_so_many_totals_are_kept_and_those_read_longest_ago_go_first(
+    world: World,
+) -> None:
+    counting = counting_of(world)
+    one = await counting.cached(LIKES, {})
+    for number in range(ENTRIES_MAX + 2):
+        counting.cache.keep(Asked(f"likes:{number}", None), one)
+    assert len(counting.cache) == ENTRIES_MAX
+    assert counting.cache.kept(LIKES) is None
+    assert counting.cache.kept(Asked("likes:1", None)) is None
+    assert counting.cache.kept(Asked("likes:2", None)) is one
 
 
 async def test_a_cached_total_ceases_to_be_complete_when_it_grows_too_old(world: World) -> None:
