@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ RATE_OVER_S = 10.0
 
 CAUGHT_UP_S = 5.0
 """A build that has all that was in the log so long ago has caught up: it is as fresh as a flush."""
+
+ENDS_MAX = 1_000
+"""How many looks at ends of the log that the build has not reached are remembered. Past that, every
+second one is forgotten: what is told of the lag may be too much then, never too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class ProgressMeter:
         self._ends.append((now_s, list(ends)))
         while self._ends and all(map(_is_reached, self._ends[0][1], at)):
             self._reached_s = self._ends.popleft()[0]
+        if len(self._ends) > ENDS_MAX:
+            self._ends = deque(islice(self._ends, 0, None, 2))
         done = sum(one - self._start(shard) for shard, one in enumerate(at))
         total = sum(end - self._start(shard) for shard, end in enumerate(ends))
         return Progress(done, max(total, done), self._rate(now_s, done), self._lag_s(now_s))

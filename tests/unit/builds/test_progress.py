@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline.builds.progress import ProgressMeter
+from pipeline.builds import progress as progress_module
+from pipeline.builds.progress import CAUGHT_UP_S, ProgressMeter
 
 
 def test_it_counts_from_where_the_log_begins() -> None:
@@ -33,6 +34,23 @@ def test_it_has_caught_up_when_it_has_what_was_there_a_moment_ago_though_more_co
     assert progress.done < progress.total
     assert progress.lag_s == 1.0
     assert progress.is_caught_up
+
+
+def test_a_build_that_is_hours_behind_costs_no_memory_and_is_never_told_to_be_nearer_than_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress_module, "ENDS_MAX", 10)
+    meter, first_s = ProgressMeter([0]), 100
+    for second in range(first_s, 1_000):
+        at = 50 if second < 500 else 4 * (second - 500)
+        progress = meter.look(float(second), [second], {0: at - 1})
+        assert len(meter._ends) <= 10
+        if at < first_s:
+            assert progress.lag_s is None
+        elif at < second:
+            assert progress.lag_s is None or progress.lag_s >= second - at
+            assert not progress.is_caught_up or second - at <= CAUGHT_UP_S
+    assert progress.lag_s == 0.0
 
 
 def test_an_empty_log_is_caught_up_with_at_once() -> None:
