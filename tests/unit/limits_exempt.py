@@ -1,4 +1,4 @@
-"""Greatest numbers that need no row in docs/limits.md, each under the reason why.
+"""Greatest numbers, queues and caches that need no row in docs/limits.md, each with the reason.
 
 What is here holds nothing that grows with what others send, or what it holds has a row already.
 A new bound of a queue, a cache or a table does not belong here: give it a row and a test.
@@ -163,3 +163,31 @@ EXEMPT: dict[str, tuple[str, ...]] = {
         "pipeline/rollup/sql.py:_KEPT",
     ),
 }
+
+GROWING: dict[str, tuple[str, ...]] = {
+    "who adds to it sees to its bound, which has a row": (
+        "pipeline/builds/progress.py:ProgressMeter._ends",
+        "pipeline/embedded/log/server.py:Connection._frames",
+        "pipeline/ids.py:SeenIds._occurrences",
+        "pipeline/produce/sending.py:Producing._in_flight",
+    ),
+    "of the last seconds, some of each": (
+        "pipeline/builds/progress.py:ProgressMeter._seen",
+        "pipeline/producer/connection.py:Connection._waiting",
+        "pipeline/reads/rates.py:RateMeter._seen",
+        "pipeline/web/catching_up.py:CatchingUp._seen",
+    ),
+    "one for each segment of the embedded log at most, which the page tells of at its end": (
+        "pipeline/embedded/log/flusher.py:Flusher._closed",
+        "pipeline/embedded/log/flusher.py:Flusher._unvouched",
+    ),
+    "one answer at all, or one for each type of a protocol": (
+        "pipeline/embedded/log/protocol/bounds.py:shapes_of",
+        "pipeline/embedded/log/protocol/wire.py:_plan",
+        "pipeline/web/page_files.py:page_files",
+    ),
+    "what `tally load` gives by itself, at the rate that it was asked for": (
+        "pipeline/load/settling.py:Settling._queue",
+    ),
+}
+"""What has no length or size where it is made, each under the reason why it needs none."""
