@@ -58,6 +58,7 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
         segments.append(segment)
     if _ends_behind_a_hole(segments):
         _drop_last(segments)
+        producers.forget()
         return open_segments(folder, producers, now_ms)
     return segments or [Segment(segment_path(folder, 0), 0, now_ms)]
 
@@ -77,7 +78,11 @@ def _ends_behind_a_hole(segments: list[Segment]) -> bool:
 
 def _drop_last(segments: list[Segment]) -> None:
     """Leave the log's end to the segment before. What is appended there next may have offsets that
-    the dropped file's name would cut off, so it is gone from the disk on return."""
+    the dropped file's name would cut off, so it is gone from the disk on return.
+
+    The segment before is to be read anew: its sidecar forgets producers, who may have gone on in
+    what was lost before later records. Here none come later: their last batches are the log's.
+    """
     before, last = segments[-2:]
     logger.warning(
         "%s: the log ends at offset %d; what came up to %d is lost",
@@ -87,6 +92,7 @@ def _drop_last(segments: list[Segment]) -> None:
     )
     for segment in segments:
         segment.close()
+    before.sidecar_path.unlink(missing_ok=True)
     last.remove()
     sync_folder(last.path.parent)
 
