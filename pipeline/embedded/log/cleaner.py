@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import takewhile
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pipeline.embedded.log.faults import POINT
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.recovery import put_in_place
 from pipeline.embedded.log.segment import Segment, segment_path
+from pipeline.folders import opened_folder
 
 logger = logging.getLogger(__name__)
 
@@ -136,20 +137,19 @@ def _commit(cleaned: Segment, swap: Path) -> None:
     """In the thread. After the return the commit survives a power cut, and what it replaces may be
     deleted. Raises OSError if nothing was committed; what was written is removed then.
     """
-    try:
-        # Before the rename: to have no file left to sync with is no reason to end the log as long
-        # as all this can be put off.
-        folder = os.open(swap.parent, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        cleaned.remove()
-        raise
-    try:
-        cleaned.path.rename(swap)
+    with ExitStack() as held:
+        try:
+            # Before the rename: to have no file left to sync with is no reason to end the log as
+            # long as all this can be put off.
+            folder = held.enter_context(opened_folder(swap.parent))
+            cleaned.path.rename(swap)
+        except OSError:
+            cleaned.remove()
+            raise
+        # From here on the sidecar belongs to what is committed.
         POINT.pass_by("compaction-swap")
         with _or_die(swap):
             os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager
