@@ -92,6 +92,11 @@ class Flusher:
         self._closed: deque[_Closed] = deque()
         self._unvouched: deque[_Unvouched] = deque()
 
+    def opened(self, partition: Partition) -> None:
+        """Sync with the next sync what an earlier process may have acknowledged and not synced."""
+        if partition.unsynced is not None:
+            self.wrote(partition.unsynced)
+
     def wrote(self, segment: Segment) -> None:
         """A batch was appended to this segment."""
         self._dirty.add(segment)

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import HEADER_SIZE, is_intact, read_header
@@ -21,8 +22,16 @@ OFFSETS_MAX = 2**62
 """No log comes to an offset like that: whoever has one was damaged. The last segment ends there."""
 
 
-def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
-    """All segments in order, the last one open for writing; blocks while it reads. Never empty.
+class Opened(NamedTuple):
+    """A partition's segments in order, the last one open for writing; never empty."""
+
+    segments: list[Segment]
+    unsynced: Segment | None
+    """The last one, if it, or a name in its folder, may not be on the disk: who wrote it died."""
+
+
+def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> Opened:
+    """What is in the folder; blocks while it reads.
 
     `producers` ends as it was after the last intact batch, or knows less: see `rebuild`. A closed
     segment that had to be read has its sidecar afterwards, unless the disk refuses it. A folder
@@ -36,6 +45,7 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
     for leftover in [p for p in files if any(p.match(pattern) for pattern in LEFTOVERS)]:
         leftover.unlink()
     segments: list[Segment] = []
+    is_synced = True
     paths = [path for path in files if path.suffix == ".log"]
     bases = [int(path.stem) for path in paths]
     for path, base, until in zip(paths, bases, [*bases[1:], OFFSETS_MAX], strict=False):
@@ -51,6 +61,7 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
             # What is there does not fit, and must not pass for one that does.
             segment.sidecar_path.unlink(missing_ok=True)
             rebuild(segment, size, producers, now_ms, until=until)
+            is_synced = is_synced and not segment.size
             if path != paths[-1]:
                 _vouch(segment, producers)
             # Thousands of partitions are opened at start, and few of them are used at once.
@@ -60,7 +71,9 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
         _drop_last(segments)
         producers.forget()
         return open_segments(folder, producers, now_ms)
-    return segments or [Segment(segment_path(folder, 0), 0, now_ms)]
+    if not segments:
+        segments.append(Segment(segment_path(folder, 0), 0, now_ms))
+    return Opened(segments, None if is_synced else segments[-1])
 
 
 def _ends_behind_a_hole(segments: list[Segment]) -> bool:
