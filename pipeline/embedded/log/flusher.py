@@ -93,9 +93,15 @@ class Flusher:
         self._unvouched: deque[_Unvouched] = deque()
 
     def opened(self, partition: Partition) -> None:
-        """Sync with the next sync what an earlier process may have acknowledged and not synced."""
+        """Take up what its start left: the next sync syncs what an earlier process may have
+        acknowledged and not synced, and sidecars that the disk refused are tried again.
+        """
         if partition.unsynced is not None:
             self.wrote(partition.unsynced)
+        for segment, producers in partition.unvouched:
+            known = sidecar_of(segment, producers)
+            self._unvouched.append(_Unvouched(partition, segment, known, is_told=True))
+        partition.unvouched.clear()
 
     def wrote(self, segment: Segment) -> None:
         """A batch was appended to this segment."""

@@ -156,6 +156,39 @@ async def test_a_sidecar_that_the_disk_refused_is_tried_again(
     partition.close()
 
 
+async def test_a_sidecar_that_the_disk_refused_during_a_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flusher, cleaner = Flusher(Fsync.SECOND, ManualClock()), Cleaner(HandClock())
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(3):
+        batch = make_batch([(b"k", b"v")], producer_id=number, epoch=0, sequence=0)
+        partition.append(batch, 5)
+        partition.roll(5)
+    for segment in partition.segments[:-1]:
+        segment.sidecar_path.write_bytes(b"torn")
+    partition.close()
+
+    def refuse(_path: Path, _known: sidecar.Sidecar) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sidecar, "write_part", refuse)
+        again = open_partition(tmp_path, cleanup_policy="compact")
+        flusher.opened(again)
+        await flusher.vouch()
+        assert not cleaner.is_due(again)
+    await flusher.vouch()
+    for number, segment in enumerate(again.segments[:-1]):
+        known = sidecar.load(segment.sidecar_path, segment.size)
+        assert known is not None
+        assert [producer_id for producer_id, *_ in known.producers] == list(range(number + 1))
+    assert cleaner.is_due(again)
+    cleaner.stop()
+    flusher.stop()
+    again.close()
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_a_sidecar_that_could_not_be_put_in_its_place_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
