@@ -76,7 +76,10 @@ class Cleaner:
             newest, covered = await loop.run_in_executor(self._thread, newest_offsets, dirty)
             sources = self._sources(partition, covered)
             for group in groups_of(sources, partition.config.segment_bytes):
-                await self._clean_group(partition, group, newest, now_ms)
+                if not await self._clean_group(partition, group, newest, now_ms):
+                    # A tombstone behind it may be of a value in it: its time must not run, nor may
+                    # it go, while that value is there.
+                    break
         except OSError as error:
             if not partition.dropped:
                 logger.warning("%s: compaction put off: %s", partition.folder, error)
@@ -93,7 +96,8 @@ class Cleaner:
 
     async def _clean_group(
         self, partition: Partition, group: list[Source], newest: Newest, now_ms: int
-    ) -> None:
+    ) -> bool:
+        """Whether what is left of the group is in its place now. May raise OSError if not."""
         loop = asyncio.get_running_loop()
         keep_ms = partition.config.number("delete.retention.ms")
         cleaned = await loop.run_in_executor(
@@ -103,12 +107,12 @@ class Cleaner:
         if not _can_replace(partition, old):
             # Retention or a deletion was faster: what was written is of no use.
             cleaned.remove()
-            return
+            return False
         swap = cleaned.path.with_name(swap_name(group) + ".swap")
         await loop.run_in_executor(self._thread, _commit, cleaned, swap)
         if partition.dropped:
             # Its folder goes, with all that is in it.
-            return
+            return False
         for segment in old:
             segment.close()
         with _or_die(swap):
@@ -122,6 +126,7 @@ class Cleaner:
             partition.replace(held, cleaned)
         else:
             cleaned.remove()
+        return True
 
     def stop(self) -> None:
         """Blocks until the thread is done with what it has in hand."""
