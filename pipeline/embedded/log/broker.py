@@ -111,15 +111,15 @@ class Broker:
     def _open_partitions(self, topic: Topic, count: int) -> None:
         starts = self.meta.starts(topic.uid)
         for number in range(len(topic.partitions), count):
-            topic.partitions.append(
-                Partition(
-                    topic.folder / str(number),
-                    topic.config,
-                    starts.get(number, 0),
-                    self.clock.now_ms(),
-                    self.flusher.closed,
-                )
+            partition = Partition(
+                topic.folder / str(number),
+                topic.config,
+                starts.get(number, 0),
+                self.clock.now_ms(),
+                self.flusher.closed,
             )
+            self.flusher.opened(partition)
+            topic.partitions.append(partition)
             self.partition_count += 1
 
     def _sync_folders(self, topics: Iterable[Topic]) -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import takewhile
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pipeline.embedded.log.faults import POINT
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.recovery import put_in_place
 from pipeline.embedded.log.segment import Segment, segment_path
+from pipeline.folders import opened_folder
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,10 @@ class Cleaner:
             newest, covered = await loop.run_in_executor(self._thread, newest_offsets, dirty)
             sources = self._sources(partition, covered)
             for group in groups_of(sources, partition.config.segment_bytes):
-                await self._clean_group(partition, group, newest, now_ms)
+                if not await self._clean_group(partition, group, newest, now_ms):
+                    # A tombstone behind it may be of a value in it: its time must not run, nor may
+                    # it go, while that value is there.
+                    break
         except OSError as error:
             if not partition.dropped:
                 logger.warning("%s: compaction put off: %s", partition.folder, error)
@@ -92,7 +96,8 @@ class Cleaner:
 
     async def _clean_group(
         self, partition: Partition, group: list[Source], newest: Newest, now_ms: int
-    ) -> None:
+    ) -> bool:
+        """Whether what is left of the group is in its place now. May raise OSError if not."""
         loop = asyncio.get_running_loop()
         keep_ms = partition.config.number("delete.retention.ms")
         cleaned = await loop.run_in_executor(
@@ -102,12 +107,12 @@ class Cleaner:
         if not _can_replace(partition, old):
             # Retention or a deletion was faster: what was written is of no use.
             cleaned.remove()
-            return
+            return False
         swap = cleaned.path.with_name(swap_name(group) + ".swap")
         await loop.run_in_executor(self._thread, _commit, cleaned, swap)
         if partition.dropped:
             # Its folder goes, with all that is in it.
-            return
+            return False
         for segment in old:
             segment.close()
         with _or_die(swap):
@@ -121,6 +126,7 @@ class Cleaner:
             partition.replace(held, cleaned)
         else:
             cleaned.remove()
+        return True
 
     def stop(self) -> None:
         """Blocks until the thread is done with what it has in hand."""
@@ -136,20 +142,19 @@ def _commit(cleaned: Segment, swap: Path) -> None:
     """In the thread. After the return the commit survives a power cut, and what it replaces may be
     deleted. Raises OSError if nothing was committed; what was written is removed then.
     """
-    try:
-        # Before the rename: to have no file left to sync with is no reason to end the log as long
-        # as all this can be put off.
-        folder = os.open(swap.parent, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        cleaned.remove()
-        raise
-    try:
-        cleaned.path.rename(swap)
+    with ExitStack() as held:
+        try:
+            # Before the rename: to have no file left to sync with is no reason to end the log as
+            # long as all this can be put off.
+            folder = held.enter_context(opened_folder(swap.parent))
+            cleaned.path.rename(swap)
+        except OSError:
+            cleaned.remove()
+            raise
+        # From here on the sidecar belongs to what is committed.
         POINT.pass_by("compaction-swap")
         with _or_die(swap):
             os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ Offsets never change. A tombstone stays for delete.retention.ms after the pass t
 so that a consumer on its way through the log still learns of the deletion.
 """
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -157,15 +159,18 @@ def write_clean(
     """Write what stays of a group to FIRST-LAST.clean, with its sidecar beside it, both synced: the
     batches that are left out tell nobody of their producers any more. Their names are not.
 
-    Blocks on the disk; may raise OSError, also where the last one's sidecar is missing. Nothing
-    that readers see is changed.
+    Blocks on the disk; may raise OSError, also where the last one's sidecar is missing, and where
+    the disk has no room for the whole group: who appends needs it more. Nothing of what was written
+    stays then. Nothing that readers see is changed.
     """
     last = group[-1].segment
     producers = producers_after(last)
     path = last.path.with_name(swap_name(group) + ".clean")
+    if shutil.disk_usage(path.parent).free < sum(source.size for source in group):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     result = Segment(path, group[0].segment.base_offset, last.created_ms)
     path.unlink(missing_ok=True)
-    with closing(result):
+    with _whole_or_gone(result):
         for source in group:
             for batch, header in batches_of(source):
                 horizon_ms = source.horizons_ms.get(header.base_offset)
@@ -189,6 +194,20 @@ def write_clean(
         result.cleaned = True
         sidecar.save_synced(result.sidecar_path, sidecar_of(result, producers))
     return result
+
+
+@contextmanager
+def _whole_or_gone(result: Segment) -> Iterator[None]:
+    """Closes what is written, and removes it if that fails: what is half written on a full disk
+    would keep its last room. May raise OSError.
+    """
+    with closing(result):
+        try:
+            yield
+        except BaseException:
+            result.remove()
+            sidecar.part_path(result.sidecar_path).unlink(missing_ok=True)
+            raise
 
 
 def producers_after(segment: Segment) -> Snapshot:

@@ -12,8 +12,10 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakSet
@@ -90,6 +92,17 @@ class Flusher:
         self._closed: deque[_Closed] = deque()
         self._unvouched: deque[_Unvouched] = deque()
 
+    def opened(self, partition: Partition) -> None:
+        """Take up what its start left: the next sync syncs what an earlier process may have
+        acknowledged and not synced, and sidecars that the disk refused are tried again.
+        """
+        if partition.unsynced is not None:
+            self.wrote(partition.unsynced)
+        for segment, producers in partition.unvouched:
+            known = sidecar_of(segment, producers)
+            self._unvouched.append(_Unvouched(partition, segment, known, is_told=True))
+        partition.unvouched.clear()
+
     def wrote(self, segment: Segment) -> None:
         """A batch was appended to this segment."""
         self._dirty.add(segment)
@@ -117,8 +130,8 @@ class Flusher:
         paths, folders = self._to_sync(segments)
         loop = asyncio.get_running_loop()
         began_s = self._clock.monotonic_s()
-        await loop.run_in_executor(
-            self._thread, _sync_or_die, paths, folders, self._syncs, self._scarce(loop)
+        await self._in_thread(
+            partial(_sync_or_die, paths, folders, self._syncs, self._scarce(loop))
         )
         self._placed.update(segments)
         self._meter.observe(metric.SYNC_SECONDS(), self._clock.monotonic_s() - began_s)
@@ -140,8 +153,8 @@ class Flusher:
         self._dirty.discard(segment)
         known = sidecar_of(segment, producers)
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(
-            self._thread, self._sync_closed, partition, segment, known, self._scarce(loop)
+        done = self._in_thread(
+            partial(self._sync_closed, partition, segment, known, self._scarce(loop))
         )
         done.add_done_callback(lambda _: self._place())
 
@@ -157,11 +170,10 @@ class Flusher:
 
         Without them nothing from there on would be compacted until the next start.
         """
-        loop = asyncio.get_running_loop()
         for _ in range(len(self._unvouched)):
             one = self._unvouched.popleft()
             if one.segment in one.partition.segments:
-                await loop.run_in_executor(self._thread, self._write_sidecar, one)
+                await self._in_thread(partial(self._write_sidecar, one))
         self._place()
 
     def _write_sidecar(self, one: _Unvouched) -> None:
@@ -198,6 +210,11 @@ class Flusher:
             logger.warning("%s: %s; its sidecar is tried again", one.segment.path, error)
         self._unvouched.append(one._replace(is_told=True))
 
+    def _in_thread(self, act: Callable[[], None]) -> asyncio.Future[None]:
+        """Have the thread that syncs do something, after all that it was given before."""
+        with _or_die():
+            return asyncio.get_running_loop().run_in_executor(self._thread, act)
+
     def _scarce(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         """What a thread calls that finds no file to sync with. It blocks for a moment."""
 
@@ -222,15 +239,26 @@ class Flusher:
         return [segment.path for segment in segments], list(new)
 
 
+@contextmanager
+def _or_die() -> Iterator[None]:
+    """A disk that cannot sync has lost what it took: no later sync can be believed.
+
+    Whatever else goes wrong, as where the system has no thread to sync with, ends the log as well:
+    it would go on and sync nothing, and who waits for a sync would wait for ever.
+    """
+    try:
+        yield
+    except Exception as error:
+        logger.critical("what was written cannot be synced (%r): stopping", error)
+        os._exit(1)
+
+
 def _sync_or_die(
     paths: list[Path], folders: list[Path], syncs: ThreadPoolExecutor, scarce: Callable[[], None]
 ) -> None:
-    """A disk that cannot sync has lost what it took: no later sync can be believed."""
-    try:
+    """In the thread: of some of its work nobody looks at the outcome."""
+    with _or_die():
         _sync_files(paths, folders, syncs, scarce)
-    except OSError as error:
-        logger.critical("the disk refuses to sync (%s): stopping", error)
-        os._exit(1)
 
 
 def _sync_files(

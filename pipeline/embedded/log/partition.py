@@ -44,12 +44,16 @@ class Partition:
         on_closed: Callable[["Partition", Segment, Snapshot], None],
     ) -> None:
         """Recovers the folder, or makes it, and blocks meanwhile; to sync those on the way to it is
-        left to the caller. `on_closed` is told of each closed segment. May raise OSError.
+        left to the caller, and so is what is `unsynced` or `unvouched`. `on_closed` is told of each
+        closed segment. May raise OSError.
         """
         self.folder = folder
         self.config = config
         self.producers = ProducerTable()
-        self.segments = recovery.open_segments(folder, self.producers, now_ms)
+        opened = recovery.open_segments(folder, self.producers, now_ms)
+        self.segments = opened.segments
+        self.unsynced = opened.unsynced
+        self.unvouched = opened.unvouched
         self.start_offset = max(start_offset, self.segments[0].base_offset)
         self.appended_bytes = 0
         self.dropped = False

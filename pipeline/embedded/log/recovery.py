@@ -4,10 +4,11 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.embedded.log import sidecar
 from pipeline.embedded.log.batch import HEADER_SIZE, is_intact, read_header
-from pipeline.embedded.log.producers import ProducerTable
+from pipeline.embedded.log.producers import ProducerTable, Snapshot
 from pipeline.embedded.log.segment import Segment, segment_path
 from pipeline.embedded.log.sidecar import sidecar_of
 from pipeline.folders import sync_folder
@@ -21,13 +22,23 @@ OFFSETS_MAX = 2**62
 """No log comes to an offset like that: whoever has one was damaged. The last segment ends there."""
 
 
-def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[Segment]:
-    """All segments in order, the last one open for writing; blocks while it reads. Never empty.
+class Opened(NamedTuple):
+    """A partition's segments in order, the last one open for writing; never empty."""
+
+    segments: list[Segment]
+    unsynced: Segment | None
+    """The last one, if it, or a name in its folder, may not be on the disk: who wrote it died."""
+    unvouched: list[tuple[Segment, Snapshot]]
+    """Closed ones whose sidecar the disk refused, with the producers as they were after each."""
+
+
+def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> Opened:
+    """What is in the folder; blocks while it reads.
 
     `producers` ends as it was after the last intact batch, or knows less: see `rebuild`. A closed
-    segment that had to be read has its sidecar afterwards, unless the disk refuses it. A folder
-    that is missing is made; to sync those on the way to it is left to the caller, who may open
-    many. May raise OSError.
+    segment that had to be read is synced afterwards, and has its sidecar, unless the disk refuses
+    that. A folder that is missing is made; to sync those on the way to it is left to the caller,
+    who may open many. May raise OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for swap in [path for path in _files_in(folder) if path.suffix == ".swap"]:
@@ -36,6 +47,8 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
     for leftover in [p for p in files if any(p.match(pattern) for pattern in LEFTOVERS)]:
         leftover.unlink()
     segments: list[Segment] = []
+    unvouched: list[tuple[Segment, Snapshot]] = []
+    is_synced = True
     paths = [path for path in files if path.suffix == ".log"]
     bases = [int(path.stem) for path in paths]
     for path, base, until in zip(paths, bases, [*bases[1:], OFFSETS_MAX], strict=False):
@@ -51,15 +64,19 @@ def open_segments(folder: Path, producers: ProducerTable, now_ms: int) -> list[S
             # What is there does not fit, and must not pass for one that does.
             segment.sidecar_path.unlink(missing_ok=True)
             rebuild(segment, size, producers, now_ms, until=until)
-            if path != paths[-1]:
-                _vouch(segment, producers)
+            is_synced = is_synced and not segment.size
+            if path != paths[-1] and not _vouch(segment, producers):
+                unvouched.append((segment, producers.snapshot()))
             # Thousands of partitions are opened at start, and few of them are used at once.
             segment.close()
         segments.append(segment)
     if _ends_behind_a_hole(segments):
         _drop_last(segments)
+        producers.forget()
         return open_segments(folder, producers, now_ms)
-    return segments or [Segment(segment_path(folder, 0), 0, now_ms)]
+    if not segments:
+        segments.append(Segment(segment_path(folder, 0), 0, now_ms))
+    return Opened(segments, None if is_synced else segments[-1], unvouched)
 
 
 def _ends_behind_a_hole(segments: list[Segment]) -> bool:
@@ -77,7 +94,11 @@ def _ends_behind_a_hole(segments: list[Segment]) -> bool:
 
 def _drop_last(segments: list[Segment]) -> None:
     """Leave the log's end to the segment before. What is appended there next may have offsets that
-    the dropped file's name would cut off, so it is gone from the disk on return."""
+    the dropped file's name would cut off, so it is gone from the disk on return.
+
+    The segment before is to be read anew: its sidecar forgets producers, who may have gone on in
+    what was lost before later records. Here none come later: their last batches are the log's.
+    """
     before, last = segments[-2:]
     logger.warning(
         "%s: the log ends at offset %d; what came up to %d is lost",
@@ -87,6 +108,7 @@ def _drop_last(segments: list[Segment]) -> None:
     )
     for segment in segments:
         segment.close()
+    before.sidecar_path.unlink(missing_ok=True)
     last.remove()
     sync_folder(last.path.parent)
 
@@ -184,14 +206,19 @@ def rebuild(
         producers.forget()
 
 
-def _vouch(segment: Segment, producers: ProducerTable) -> None:
-    """Sync a closed segment and write its sidecar: without one it would never be compacted."""
+def _vouch(segment: Segment, producers: ProducerTable) -> bool:
+    """Sync a closed segment and write its sidecar: without one it would never be compacted.
+
+    False if the disk refuses the sidecar. Raises OSError if it cannot sync.
+    """
+    os.fsync(segment.fd)
     try:
-        os.fsync(segment.fd)
         sidecar.save(segment.sidecar_path, sidecar_of(segment, producers.snapshot()))
-        segment.shelve()
     except OSError as error:
-        logger.warning("%s: %s; the next start reads this segment whole", segment.path, error)
+        logger.warning("%s: %s; its sidecar is tried again", segment.path, error)
+        return False
+    segment.shelve()
+    return True
 
 
 def _read(segment: Segment, position: int, count: int) -> memoryview:

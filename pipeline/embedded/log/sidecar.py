@@ -119,7 +119,12 @@ def save_synced(path: Path, sidecar: Sidecar) -> None:
 
 def write_part(path: Path, sidecar: Sidecar) -> Path:
     """The first half of `save`: a file that is to be renamed to `path`. May raise OSError."""
-    part = path.with_suffix(".meta.part")
+    part = part_path(path)
     written = msgspec.msgpack.encode(sidecar)
     part.write_bytes(_CHECKSUM.pack(crc32c(written)) + written)
     return part
+
+
+def part_path(path: Path) -> Path:
+    """What `write_part` writes, whole or, where the disk refused, in part."""
+    return path.with_suffix(".meta.part")

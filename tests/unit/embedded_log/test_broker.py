@@ -3,6 +3,7 @@ import errno
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,47 @@ def test_a_topic_whose_folders_cannot_be_made_can_be_made_later(
     counts = {name: len(topic.partitions) for name, topic in again.topics.items()}
     assert counts == {"grown": 3, "t": 2}
     again.stop()
+
+
+def kill(broker: Broker) -> None:
+    """Nothing is synced, and no sidecar is left."""
+    broker.coordinator.stop()
+    broker._close_files()
+    broker.meta.close()
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_what_was_acknowledged_before_a_kill_is_synced_before_the_next_log_vouches_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rolled: bool
+) -> None:
+    """Who wrote it died within the second after which it would have been."""
+    broker = open_broker(tmp_path)
+    partition = broker.create_topic("t", 1, {}).partitions[0]
+    partition.append(make_values(3), 5)
+    written = partition.active
+    if is_rolled:
+        monkeypatch.setattr(partition, "_on_closed", lambda *_: None)
+        partition.roll(5)
+    kill(broker)
+    synced: dict[Path, bool] = {}
+
+    def noting(real: Callable[[int], None]) -> Callable[[int], None]:
+        def sync(fd: int) -> None:
+            synced[Path(f"/proc/self/fd/{fd}").readlink()] = written.sidecar_path.exists()
+            real(fd)
+
+        return sync
+
+    monkeypatch.setattr(os, "fdatasync", noting(os.fdatasync))
+    monkeypatch.setattr(os, "fsync", noting(os.fsync))
+    open_broker(tmp_path).stop()
+    assert written.sidecar_path.exists()
+    assert synced[written.path] is False
+    assert partition.folder in synced
+    # What is vouched for is synced no more.
+    synced.clear()
+    open_broker(tmp_path).stop()
+    assert not {written.path, partition.folder} & set(synced)
 
 
 def syncs_of_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.embedded.log import recovery
 from pipeline.embedded.log.cleaner import Cleaner
-from pipeline.embedded.log.compaction import LAST_KEPT_MS
+from pipeline.embedded.log.compaction import LAST_KEPT_MS, Source, groups_of
 from pipeline.embedded.log.partition import Partition
 from pipeline.embedded.log.topic_config import TopicConfig
 from tests.unit.embedded_log.batches import make_batch
@@ -152,6 +152,42 @@ async def test_segments_deleted_during_a_pass_stay_deleted(
     await cleaner.clean(partition)
     assert content(partition) == []
     assert unfinished_in(tmp_path) == []
+    partition.close()
+
+
+async def test_a_tombstone_outlives_a_value_that_a_pass_had_to_leave(
+    tmp_path: Path, cleaner: Cleaner, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the value is back when the tombstone's time is over: nothing tells of it any more."""
+    partition = open_partition(
+        tmp_path, cleanup_policy="compact,delete", delete_retention_ms="100", segment_bytes="180"
+    )
+    for key, value in ((b"first", b"1"), (b"gone", b"old")):
+        write(partition, key, value)
+        partition.roll(START_MS)
+        partition.segments[-2].cleaned = True
+    write(partition, b"gone", None)
+    write(partition, b"here", b"1")
+    partition.roll(START_MS)
+    write(partition, b"last", b"1")
+    sources = [Source.of(segment) for segment in partition.segments[:-1]]
+    assert [len(group) for group in groups_of(sources, 180)] == [2, 1]
+    held = partition.holds
+
+    def delete_first(segments: list[object]) -> bool:
+        partition.delete_before(1)
+        return held(segments)  # type: ignore[arg-type]  # what `holds` itself is given
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partition, "holds", delete_first)
+        await cleaner.clean(partition)
+    assert (1, b"gone", b"old") in content(partition), "it could not be replaced"
+    for _ in range(3):
+        await cleaner.clean(partition)
+        found = content(partition)
+        assert (2, b"gone", None) in found or (1, b"gone", b"old") not in found
+        clock.ms += 100
+    assert [offset for offset, _, _ in content(partition)] == [3, 4]
     partition.close()
 
 

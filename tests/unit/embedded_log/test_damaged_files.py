@@ -1,19 +1,28 @@
 """What a start makes of a partition's files that a power cut or a disk has spoilt."""
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
 
-from pipeline.embedded.log import sidecar
+from pipeline.embedded.log import recovery, sidecar
 from pipeline.embedded.log.partition import Partition
-from pipeline.embedded.log.segment import segment_path
+from pipeline.embedded.log.segment import Segment, segment_path
 from pipeline.embedded.log.topic_config import TopicConfig
 from tests.kit.whole_partitions import all_of
 from tests.unit.embedded_log.batches import make_values
 
 RECORDS = 3
 BATCHES = 400
+
+
+class KilledError(Exception):
+    """Stands where the process would end."""
+
+
+def kill(_segments: list[Segment]) -> None:
+    raise KilledError
 
 
 def opened(folder: Path) -> Partition:
@@ -31,6 +40,10 @@ def closed(folder: Path) -> bytes:
     partition.append(make_values(RECORDS), 3_000)
     partition.close()
     return first.path.read_bytes()
+
+
+def made_by(producer_id: int, sequence: int) -> memoryview:
+    return make_values(1, producer_id=producer_id, epoch=0, sequence=sequence)
 
 
 def lose(folder: Path, base_offset: int, batches: int) -> None:
@@ -109,6 +122,32 @@ def test_a_log_ends_with_its_last_record_though_the_next_segment_had_begun(
     again = opened(tmp_path)
     assert again.end_offset == last + 2 * RECORDS
     assert len(read_all(again)) == len(first) + 2 * len(make_values(RECORDS))
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_log_that_ends_before_a_segment_that_had_begun_knows_its_producers(
+    is_cut_off: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing came behind what is left of them: what they send again is in the log already."""
+    partition = opened(tmp_path)
+    for sequence in range(6):
+        partition.append(made_by(7, sequence), 1_000)
+    first, size = partition.active, partition.active.size
+    partition.roll(2_000)
+    partition.close()
+    os.truncate(first.path, size * 5 // 6)
+    if is_cut_off:
+        # A start that has given the first segment its sidecar, and is killed then.
+        with monkeypatch.context() as patched:
+            patched.setattr(recovery, "_drop_last", kill)
+            with pytest.raises(KilledError):
+                opened(tmp_path)
+    again = opened(tmp_path)
+    assert again.end_offset == 5
+    assert again.append(made_by(7, 4), 3_000).base_offset == 4
+    assert again.append(made_by(7, 5), 3_000).base_offset == 5
+    assert again.end_offset == 6
+    again.close()
 
 
 def test_several_segments_that_had_just_begun_are_dropped(tmp_path: Path) -> None:

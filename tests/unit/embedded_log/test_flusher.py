@@ -156,6 +156,39 @@ async def test_a_sidecar_that_the_disk_refused_is_tried_again(
     partition.close()
 
 
+async def test_a_sidecar_that_the_disk_refused_during_a_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flusher, cleaner = Flusher(Fsync.SECOND, ManualClock()), Cleaner(HandClock())
+    partition = open_partition(tmp_path, cleanup_policy="compact")
+    for number in range(3):
+        batch = make_batch([(b"k", b"v")], producer_id=number, epoch=0, sequence=0)
+        partition.append(batch, 5)
+        partition.roll(5)
+    for segment in partition.segments[:-1]:
+        segment.sidecar_path.write_bytes(b"torn")
+    partition.close()
+
+    def refuse(_path: Path, _known: sidecar.Sidecar) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sidecar, "write_part", refuse)
+        again = open_partition(tmp_path, cleanup_policy="compact")
+        flusher.opened(again)
+        await flusher.vouch()
+        assert not cleaner.is_due(again)
+    await flusher.vouch()
+    for number, segment in enumerate(again.segments[:-1]):
+        known = sidecar.load(segment.sidecar_path, segment.size)
+        assert known is not None
+        assert [producer_id for producer_id, *_ in known.producers] == list(range(number + 1))
+    assert cleaner.is_due(again)
+    cleaner.stop()
+    flusher.stop()
+    again.close()
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_a_sidecar_that_could_not_be_put_in_its_place_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
@@ -284,6 +317,58 @@ async def test_a_closed_segment_that_cannot_be_synced_ends_the_log_before_an_ans
     await asyncio.wait(waiting, timeout=10)
     flusher.stop()
     partition.close()
+
+
+@pytest.mark.parametrize("refused", ["fsync_0", "fsync-file_0", "fsync-file_1"])
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_a_log_that_gets_no_thread_to_sync_with_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, is_closed: bool
+) -> None:
+    """It would sync nothing from then on, answer nobody under `always`, and under `second` all."""
+    flusher = Flusher(Fsync.ALWAYS, ManualClock())
+    exits: list[int] = []
+    ended = threading.Event()
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == refused and not exits:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    def exit_now(code: int) -> None:
+        exits.append(code)
+        # A process that has ended does nothing any more. Here the event loop has to go on.
+        if threading.current_thread() is not threading.main_thread():
+            assert ended.wait(10)
+        raise ExitedError
+
+    partitions = [
+        Partition(tmp_path / str(number), TopicConfig({}), 0, 5, flusher.closed)
+        for number in range(3)
+    ]
+
+    async def produce() -> None:
+        for partition in partitions:
+            partition.append(make_values(1), 5)
+            flusher.wrote(partition.active)
+        if is_closed:
+            partitions[0].roll(5)
+        await flusher.durable()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        patched.setattr(os, "_exit", exit_now)
+        waiting = asyncio.create_task(produce())
+        async with asyncio.timeout(10):
+            while not exits:  # noqa: ASYNC110 - another thread syncs
+                await asyncio.sleep(0.01)
+        assert exits == [1]
+        waiting.cancel()
+        ended.set()
+        await asyncio.wait([waiting], timeout=10)
+    flusher.stop()
+    for partition in partitions:
+        partition.close()
 
 
 def parts_in(folder: Path) -> list[Path]:

@@ -209,6 +209,26 @@ def test_a_start_goes_on_without_a_sidecar_that_the_disk_does_not_take(
     again.close()
 
 
+def test_a_start_does_not_go_on_with_a_disk_that_cannot_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has lost what it took, and a later sync would say nothing of that."""
+    partition = open_partition(tmp_path)
+    partition.append(make_values(1), 5)
+    partition.roll(5)
+    closed = partition.segments[0]
+    closed.sidecar_path.unlink()
+    partition.close()
+
+    def bad_fsync(_fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", bad_fsync)
+    with pytest.raises(OSError, match="Input/output error"):
+        open_partition(tmp_path)
+    assert not closed.sidecar_path.exists()
+
+
 def test_a_retry_with_the_logs_time_is_answered_with_the_first_time(tmp_path: Path) -> None:
     partition = open_partition(tmp_path, message_timestamp_type="LogAppendTime")
     first = partition.append(make_values(1, producer_id=3, epoch=0, sequence=0), 50)
