@@ -16,7 +16,13 @@ from pipeline import topics
 from pipeline.absorb import absorb
 from pipeline.builds.members import hosts_of_members
 from pipeline.changelog_writer import BrokenProducerError
-from pipeline.control.going_on import after_trim, first_records, in_other_log, is_trimmed
+from pipeline.control.going_on import (
+    after_trim,
+    first_records,
+    in_other_log,
+    is_trimmed,
+    with_recovered,
+)
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.faults import reach
 from pipeline.fetches import cut_after
@@ -157,7 +163,7 @@ class LogAcceptor:
 
     async def _begin_anew(self, shard: Shard, counted: Reached | None, reason: str) -> Accepted:
         start, end = await self._reader.ends(topics.INCREMENTS, shard.partition)
-        flushed = self._flushed.read(shard)
+        flushed = with_recovered(self._flushed.read(shard), shard)
         trimmed = is_trimmed(shard, start, end, flushed.through)
         if trimmed:
             anew = after_trim(shard, start, flushed)

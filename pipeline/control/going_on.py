@@ -8,7 +8,9 @@ places that were remembered stay as they are. ClickHouse may have more than the 
 flush comes first. What is still there of that is read again, because its ids, refused places, dead
 letters and rules were not checkpointed; but it must not be counted again. So for every cell that
 ClickHouse has of a slot that is read again, a cell of zeros begins with its `through`: as always,
-rows at or below it are skipped. All of them count as open, so caps decide again as they did.
+rows at or below it are skipped. All of them count as open, so caps decide again as they did. Such
+cells of zeros are in the changelog alone, until a row is counted into them: when the log is trimmed
+once more before that, they are carried over, as all recovered cells are.
 
 In **another log** a place says nothing about the places of the one before. An id stays meaningful
 all the same: its record was counted, that count stays, and who sends it again sends a duplicate,
@@ -59,6 +61,17 @@ def is_trimmed(shard: Shard, start: int, end: int, flushed_through: int) -> bool
     anew begins at 0, and one that ends before what was flushed has lost its end.
     """
     return shard.position < start and flushed_through < end
+
+
+def with_recovered(flushed: Flushed, shard: Shard) -> Flushed:
+    """What was flushed, with the cells that were recovered: whatever the changelog has of one was
+    flushed first, perhaps under an earlier incarnation. Never raises."""
+    slots = {slot_ms: dict(cells) for slot_ms, cells in flushed.slots.items()}
+    for slot_ms, recovered in shard.slots.items():
+        known, values = slots.setdefault(slot_ms, {}), recovered.values()
+        for key, through in zip(values.keys, values.through.tolist(), strict=True):
+            known[key] = max(through, known.get(key, through))
+    return Flushed(max(flushed.through, shard.guard_through), slots)
 
 
 def after_trim(shard: Shard, start: int, flushed: Flushed) -> Shard:

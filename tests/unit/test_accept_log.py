@@ -43,7 +43,7 @@ class Acceptor(LogAcceptor):
     def __init__(self, times_ms: list[int], counted: Reached | None) -> None:
         log = Log(times_ms)
         self.nobody = nobody = cast("Any", Nobody())
-        self.unread = _Unread(log)
+        self.unread = Unread(log)
         super().__init__(
             KafkaAddress("127.0.0.1:1"),
             1,
@@ -66,7 +66,7 @@ class Acceptor(LogAcceptor):
         return accepted
 
 
-class _Unread(RecoveryReader):
+class Unread(RecoveryReader):
     """Of what is read for its ids there is none."""
 
     def __init__(self, log: object) -> None:
@@ -110,7 +110,7 @@ async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
     def acceptor(counted: Reached) -> Acceptor:
         made = Acceptor([], counted)
         made._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
-        made._recovery = _Unread(made._reader)
+        made._recovery = Unread(made._reader)
         made._flushed = cast("Any", type("Some", (), {"read": lambda *_: Flushed(9, {})})())
         return made
 
@@ -169,7 +169,7 @@ async def test_nor_is_it_counted_twice_in_a_log_that_lost_beginning_and_end(
     made = has_flushed(Acceptor([], Reached(4, NOW_MS + 4)), 9, {SLOT: {"a": 9}})
     times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
     made._reader = cast("Any", Trimmed(times_ms))
-    made._recovery = _Unread(made._reader)
+    made._recovery = Unread(made._reader)
     accepted = await made.at(Shard(0, 2, log_ms=NOW_MS + 1))
     assert (accepted.start, accepted.incarnation) == (start, 1)
 
