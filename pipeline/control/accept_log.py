@@ -170,8 +170,8 @@ class LogAcceptor:
         else:
             # Log time is of all that was counted, in logs before this one, too.
             log_ms = max(shard.log_ms, counted.log_ms if counted else 0)
-            found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, log_ms + 1)
-            behind = end if found is None else found
+            younger = await self._recovery.first_younger(shard.partition, end - 1, log_ms)
+            behind = end if younger is None else younger
             if shard.position < start:
                 # It has lost its end as well, so what of it is there was not made anew.
                 behind = await self._past_cut_flush(shard.partition, behind, end, flushed)

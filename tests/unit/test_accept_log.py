@@ -89,6 +89,16 @@ async def test_a_log_goes_on_at_the_first_record_that_is_younger_than_all_that_w
     assert (await acceptor.at(shard)).start == 5
 
 
+async def test_what_no_worker_reads_is_no_record_that_came_after_what_was_counted() -> None:
+    """The end of a transaction, by a clock that was ahead, was; records behind it were counted
+    twice."""
+    acceptor = Acceptor([], Reached(6, NOW_MS))
+    log = Log([NOW_MS, NOW_MS + 5, NOW_MS, NOW_MS], hidden=frozenset({1}))
+    acceptor._reader = cast("Any", log)
+    acceptor._recovery = Unread(log)
+    assert (await acceptor.at(Shard(0, 7, log_ms=NOW_MS))).start == 4
+
+
 async def test_a_log_that_loses_more_before_anything_of_it_is_counted_counts_nothing_twice() -> (
     None
 ):
