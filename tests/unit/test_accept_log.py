@@ -149,7 +149,6 @@ async def test_what_an_incarnation_counted_that_the_changelog_forgot_is_counted_
     assert (accepted.start, accepted.incarnation) == (4, 2)
 
 
-MINUTE_MS = 60_000
 SLOT = slot_of(NOW_MS)
 
 
@@ -158,30 +157,6 @@ def has_flushed(acceptor: Acceptor, through: int, slots: dict[int, dict[str, int
     flushed = Flushed(through, slots)
     acceptor._flushed = cast("Any", type("Some", (), {"read": lambda *_: flushed})())
     return acceptor
-
-
-@pytest.mark.parametrize(("later_ms", "start"), [(0, 6), (MINUTE_MS, 5)])
-async def test_what_a_flush_wrote_before_it_told_how_far_is_counted_once(
-    later_ms: int, start: int
-) -> None:
-    """Its cells were there and its position row was not: they were counted again beside them."""
-    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
-    slots = {SLOT - MINUTE_MS: {"a": 2}, SLOT: {"a": 5, "b": 4}}
-    forgot = has_flushed(Acceptor(times_ms, Reached(3, NOW_MS + 3, 1, NOW_MS)), 5, slots)
-    accepted = await forgot.at(Shard(0, 1_000, log_ms=NOW_MS - MINUTE_MS))
-    assert (accepted.start, accepted.incarnation) == (start, 2)
-
-
-@pytest.mark.parametrize(("later_ms", "start"), [(0, 8), (MINUTE_MS, 5)])
-async def test_nor_is_it_counted_twice_in_a_log_that_lost_beginning_and_end(
-    later_ms: int, start: int
-) -> None:
-    made = has_flushed(Acceptor([], Reached(4, NOW_MS + 4)), 9, {SLOT: {"a": 9}})
-    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
-    made._reader = cast("Any", Trimmed(times_ms))
-    made._recovery = Unread(made._reader)
-    accepted = await made.at(Shard(0, 2, log_ms=NOW_MS + 1))
-    assert (accepted.start, accepted.incarnation) == (start, 1)
 
 
 async def test_what_the_changelog_still_knows_of_is_not_read_again() -> None:

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from pipeline.builds.positions import Reached
 from pipeline.cells import WINDOW_MS, CellKey
@@ -12,7 +13,9 @@ from tests.unit.test_flushed_check import Log
 from tests.unit.test_going_on import recovered
 
 CELL = CellKey("likes:a", "eu", NOW_MS - NOW_MS % WINDOW_MS)
+OTHER = CELL._replace(counter="likes:b")
 CELLS = {CELL.text(): 7}
+MINUTE_MS = 60_000
 
 
 class TrimmedTo(Log):
@@ -60,14 +63,61 @@ async def test_what_was_flushed_before_a_trim_counts_once_after_a_second_trim() 
     assert read(recovered(twice), *times_ms[5:]) == 2
 
 
-async def test_a_log_that_was_trimmed_twice_and_has_lost_its_end_was_not_just_trimmed() -> None:
+@pytest.mark.parametrize(("later_ms", "start"), [(0, 6), (1, 5)])
+async def test_a_log_that_was_trimmed_twice_and_has_lost_its_end_was_not_just_trimmed(
+    later_ms: int, start: int
+) -> None:
     """What was flushed before the first trim tells so; records in the place of those that are lost
     would have been skipped as theirs."""
     first = acceptor(TrimmedTo([NOW_MS] * 10, 3), Reached(7, NOW_MS), 7, CELLS)
     await first.at(Shard(0, 2, log_ms=NOW_MS))
     [once] = first.nobody.told
-    second = acceptor(TrimmedTo([NOW_MS] * 6, 5), Reached(2, NOW_MS, 1), 2)
+    log = TrimmedTo([NOW_MS + late for late in (0, 0, 0, 0, 0, later_ms)], 5)
+    second = acceptor(log, Reached(2, NOW_MS, 1), 2)
     accepted = await second.at(recovered(once))
-    assert (accepted.start, accepted.trimmed) == (6, False)
+    assert (accepted.start, accepted.trimmed) == (start, False)
     [twice] = second.nobody.told
-    assert read(recovered(twice), NOW_MS, NOW_MS) == 2
+    assert read(recovered(twice), *[NOW_MS + 1] * (8 - start)) == 2
+
+
+@pytest.mark.parametrize(("later_ms", "counted"), [(0, 2), (MINUTE_MS, 3)])
+async def test_what_a_flush_wrote_before_it_told_how_far_is_counted_once(
+    later_ms: int, counted: int
+) -> None:
+    """Its cells were there and its position row was not: they were counted again beside them. Then
+    all up to the greatest of them was skipped, also what the flush had not come to."""
+    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
+    forgot = acceptor(
+        Log(times_ms), Reached(3, NOW_MS + 3, 1), 6, {CELL.text(): 5, OTHER.text(): 6}
+    )
+    accepted = await forgot.at(Shard(0, 1_000, log_ms=NOW_MS - MINUTE_MS))
+    assert (accepted.start, accepted.incarnation) == (4, 2)
+    [told] = forgot.nobody.told
+    assert read(recovered(told), *times_ms[4:]) == counted
+
+
+@pytest.mark.parametrize(("later_ms", "counted"), [(0, 1), (MINUTE_MS, 4)])
+async def test_nor_is_it_counted_twice_in_a_log_that_lost_beginning_and_end(
+    later_ms: int, counted: int
+) -> None:
+    """Accepted once more before anything was counted, it went back to where the flush was cut."""
+    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
+    log = TrimmedTo(times_ms, 3)
+    first = acceptor(log, Reached(4, NOW_MS + 4), 9, {CELL.text(): 9})
+    accepted = await first.at(Shard(0, 2, log_ms=NOW_MS + 1))
+    assert (accepted.start, accepted.incarnation) == (5, 1)
+    [told] = first.nobody.told
+    shard = recovered(told)
+    second = acceptor(log, Reached(told.position - 1, told.log_ms, 1), 4)
+    assert await second._accept_shard(shard) is None
+    # What comes in the place of what is lost for good is counted.
+    assert read(shard, *times_ms[5:], times_ms[7]) == counted
+
+
+async def test_what_came_in_the_place_of_what_was_counted_is_counted_in_such_a_log() -> None:
+    """It was taken for what a cut flush has, up to the greatest offset of any cell."""
+    times_ms = [NOW_MS + at for at in range(8)]
+    made = acceptor(TrimmedTo(times_ms, 3), Reached(9, NOW_MS + 4), 9, {CELL.text(): 9})
+    assert (await made.at(Shard(0, 2, log_ms=NOW_MS + 1))).start == 5
+    [told] = made.nobody.told
+    assert read(recovered(told), *times_ms[5:]) == 3
