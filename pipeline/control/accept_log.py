@@ -213,6 +213,8 @@ class LogAcceptor:
         await self._changelog.append_dead_letters(letters)
         await self._tell.letters(letters)
         anew = in_other_log(shard, kept)
+        # Log time is of all that was flushed, though the log has lost it: by that, days are over.
+        anew.log_ms = max(anew.log_ms, counted.log_ms)
         if younger is None:
             # A flush may have been cut between cells and the row that tells how far it came. What
             # it did not come to is nowhere, so all of its records are read again.

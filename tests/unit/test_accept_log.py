@@ -159,6 +159,14 @@ def has_flushed(acceptor: Acceptor, through: int, slots: dict[int, dict[str, int
     return acceptor
 
 
+async def test_log_time_goes_on_from_what_was_flushed_though_the_log_has_lost_it() -> None:
+    """It went back to what was checkpointed, into windows that were rolled up."""
+    acceptor = Acceptor([NOW_MS, NOW_MS + 1, NOW_MS + 2], Reached(9, NOW_MS + 70_000))
+    await acceptor.at(Shard(0, 3, log_ms=NOW_MS + 2))
+    [told] = acceptor.nobody.told
+    assert (told.position, told.log_ms) == (3, NOW_MS + 70_000)
+
+
 async def test_what_the_changelog_still_knows_of_is_not_read_again() -> None:
     """The whole log was, by the log time of its end: what had been counted became dead letters."""
     acceptor = Acceptor([NOW_MS - 9, NOW_MS - 5, NOW_MS], Reached(2, NOW_MS, 1))
