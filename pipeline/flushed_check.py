@@ -60,8 +60,9 @@ class FlushedCheck:
             if (found := flushed.get(shard.partition)) is None:
                 continue
             check_incarnation(shard, found)
+            through = max(found.through, shard.guard_through)
             if found.incarnation == shard.incarnation and (
-                found.through >= owned.committed or owned.is_unmarked
+                through >= owned.committed or owned.is_unmarked
             ):
                 await self._log.check_flushed(shard, found.through, found.log_ms)
 

@@ -7,9 +7,11 @@ import pytest
 
 from pipeline.builds.positions import Reached
 from pipeline.cells import WINDOW_MS, CellKey
-from pipeline.shard import Fetched, Row, Shard
+from pipeline.checkpoint import OwnedShard
+from pipeline.errors import ShardRefusedError
+from pipeline.shard import BatchMark, Fetched, Row, Shard
 from tests.unit.test_accept_log import NOW_MS, SLOT, Acceptor, Unread, has_flushed
-from tests.unit.test_flushed_check import Log
+from tests.unit.test_flushed_check import Check, Log
 from tests.unit.test_going_on import recovered
 
 CELL = CellKey("likes:a", "eu", NOW_MS - NOW_MS % WINDOW_MS)
@@ -78,6 +80,23 @@ async def test_a_log_that_was_trimmed_twice_and_has_lost_its_end_was_not_just_tr
     assert (accepted.start, accepted.trimmed) == (start, False)
     [twice] = second.nobody.told
     assert read(recovered(twice), *[NOW_MS + 1] * (8 - start)) == 2
+
+
+async def test_what_takes_the_place_of_what_a_trimmed_log_lost_is_counted() -> None:
+    """Nobody saw that the log ended before what was flushed before the trim, and what came next was
+    skipped as that."""
+    first = acceptor(TrimmedTo([NOW_MS] * 10, 3), Reached(7, NOW_MS), 7, CELLS)
+    await first.at(Shard(0, 2, log_ms=NOW_MS, last_batch=BatchMark(1, 7, NOW_MS)))
+    [once] = first.nobody.told
+    shard, log, counted = recovered(once), TrimmedTo([NOW_MS] * 5, 3), Reached(2, NOW_MS, 1)
+    with pytest.raises(ShardRefusedError, match="up to offset 7, but its log now ends at 5"):
+        await Check(log, counted)([OwnedShard(shard, committed=3, writer=1)])
+    second = acceptor(log, counted, 2)
+    accepted = await second.at(shard)
+    assert (accepted.start, accepted.incarnation) == (3, 2)
+    [twice] = second.nobody.told
+    await Check(log, Reached(2, NOW_MS, 2))([OwnedShard(recovered(twice), committed=3, writer=1)])
+    assert read(recovered(twice), *[NOW_MS] * 5) == 3
 
 
 @pytest.mark.parametrize(("later_ms", "counted"), [(0, 2), (MINUTE_MS, 3)])
