@@ -132,7 +132,8 @@ class SketchKeys:
 class OwnedShard:
     """A shard with what its owner has confirmed of it.
 
-    `epoch` is that of the leader that took the last batch that was counted since the take-over.
+    `epoch` is that of the leader that took the last batch that was counted since the take-over;
+    `is_unmarked` whether there was none that the log could be known by at the take-over.
     """
 
     shard: Shard
@@ -154,6 +155,11 @@ class OwnedShard:
     member_keys: MemberKeys | None = None
     older_member_keys: set[bytes] = field(default_factory=set)
     segments: int = 0
+    is_unmarked: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The shard is as it was recovered: it may count before anybody asks."""
+        self.is_unmarked = self.shard.last_batch is None
 
     def sketch_records(self, snapshot: ShardSnapshot) -> Iterator[ChangelogRecord]:
         """What a checkpoint writes of sketches, taking note of it."""

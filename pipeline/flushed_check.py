@@ -39,8 +39,10 @@ class FlushedCheck:
 
     Whoever had them before may have flushed more than it checkpointed, and died. What the log has
     lost of that since, others have taken the offsets of; and as ClickHouse keeps of two values of a
-    cell the greater one, what is counted of them would vanish behind what is lost. It is not asked
-    at a take-over, since counting goes on while ClickHouse is away.
+    cell the greater one, what is counted of them would vanish behind what is lost. What came in the
+    place of what was lost before a shard's position is never counted, and of a shard that nobody
+    has counted since its log was accepted ClickHouse alone tells it. It is not asked at a
+    take-over, since counting goes on while ClickHouse is away.
     """
 
     def __init__(self, address: ClickHouseAddress, build: int, log: RecoveryReader) -> None:
@@ -58,7 +60,10 @@ class FlushedCheck:
             if (found := flushed.get(shard.partition)) is None:
                 continue
             check_incarnation(shard, found)
-            if found.incarnation == shard.incarnation and found.through >= owned.committed:
+            through = max(found.through, shard.guard_through)
+            if found.incarnation == shard.incarnation and (
+                through >= owned.committed or owned.is_unmarked
+            ):
                 await self._log.check_flushed(shard, found.through, found.log_ms)
 
     def _flushed(self) -> Mapping[int, Reached]:

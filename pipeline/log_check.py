@@ -86,14 +86,16 @@ class RecoveryReader:
 
         It has those of records up to the offset `through`, none of them younger than `log_ms`.
         That may be more than was checkpointed, so that `check` cannot know of it. The log may have
-        others in their place by now: those are younger.
+        others in their place by now: those are younger. Recovered cells may be further on, after a
+        trim: what they skip was flushed before it.
         """
         partition = shard.partition
+        flushed = max(through, shard.guard_through)
         _, end = await self._reader.ends(self._increments, partition)
-        if end <= through:
+        if end <= flushed:
             raise ShardRefusedError(
                 partition,
-                f"ClickHouse has what was counted of it up to offset {through}, but its log now "
+                f"ClickHouse has what was counted of it up to offset {flushed}, but its log now "
                 f"ends at {end}: it was truncated or made anew; {WHAT_TO_DO}",
             )
         younger = await self.first_younger(partition, through, log_ms)

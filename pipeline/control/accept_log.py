@@ -16,7 +16,14 @@ from pipeline import topics
 from pipeline.absorb import absorb
 from pipeline.builds.members import hosts_of_members
 from pipeline.changelog_writer import BrokenProducerError
-from pipeline.control.going_on import after_trim, first_records, in_other_log, is_trimmed
+from pipeline.control.going_on import (
+    after_trim,
+    first_records,
+    in_other_log,
+    is_trimmed,
+    keep_flushed,
+    with_recovered,
+)
 from pipeline.errors import OperatorError, ShardRefusedError, TryAgainError
 from pipeline.faults import reach
 from pipeline.fetches import cut_after
@@ -24,7 +31,7 @@ from pipeline.flushed_check import check_incarnation
 from pipeline.log_check import WHAT_TO_DO
 from pipeline.recovery import RecoveredShard
 from pipeline.rules import RULES_KIND, CountingRules
-from pipeline.slots import SLOT_MS
+from pipeline.shard import NOTHING_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +39,6 @@ if TYPE_CHECKING:
     from pipeline.builds.positions import Reached
     from pipeline.changelog_writer import ChangelogWriter
     from pipeline.control.flushed import FlushedReads
-    from pipeline.control.going_on import Flushed
     from pipeline.dead_letters import DeadLetter
     from pipeline.log_check import RecoveryReader
     from pipeline.partition_reader import PartitionReader
@@ -157,20 +163,25 @@ class LogAcceptor:
 
     async def _begin_anew(self, shard: Shard, counted: Reached | None, reason: str) -> Accepted:
         start, end = await self._reader.ends(topics.INCREMENTS, shard.partition)
-        flushed = self._flushed.read(shard)
+        flushed = with_recovered(self._flushed.read(shard), shard)
         trimmed = is_trimmed(shard, start, end, flushed.through)
         if trimmed:
             anew = after_trim(shard, start, flushed)
         else:
             # Log time is of all that was counted, in logs before this one, too.
             log_ms = max(shard.log_ms, counted.log_ms if counted else 0)
-            found = await self._reader.offset_at(topics.INCREMENTS, shard.partition, log_ms + 1)
-            behind = end if found is None else found
-            if shard.position < start:
-                # It has lost its end as well, so what of it is there was not made anew.
-                behind = await self._past_cut_flush(shard.partition, behind, end, flushed)
+            younger = await self._recovery.first_younger(shard.partition, end - 1, log_ms)
+            behind = end if younger is None else younger
             anew = in_other_log(shard, behind)
             anew.log_ms = log_ms
+            through = NOTHING_COUNTED
+            if counted is not None and counted.incarnation == shard.incarnation:
+                through = counted.through
+            if shard.position < start and behind > through:
+                # It has lost its end as well, so what of it is there was not made anew; and has no
+                # other records in the place of those that were counted. So a cut flush may have
+                # been of these.
+                keep_flushed(anew, flushed, end)
         return await self._go_on(anew, reason, trimmed=trimmed)
 
     async def _go_on_without_end(self, shard: Shard, counted: Reached, reason: str) -> Accepted:
@@ -187,12 +198,9 @@ class LogAcceptor:
             found = await self._reader.offset_at(topics.INCREMENTS, partition, shard.log_ms + 1)
             shard = in_other_log(shard, end if found is None else found)
             shard.incarnation = counted.incarnation
+        flushed = with_recovered(self._flushed.read(shard), shard)
         younger = await self._recovery.first_younger(partition, through, counted.log_ms)
-        if younger is None:
-            flushed = self._flushed.read(shard)
-            kept = await self._past_cut_flush(partition, min(end, through + 1), end, flushed)
-        else:
-            kept = younger
+        kept = min(end, through + 1) if younger is None else younger
         letters: list[DeadLetter] = []
         while shard.position < kept:
             fetch = await self._recovery.read_ahead(partition, shard.position)
@@ -204,23 +212,14 @@ class LogAcceptor:
         # Before the shard goes on: nobody will read what they are of again.
         await self._changelog.append_dead_letters(letters)
         await self._tell.letters(letters)
-        return await self._go_on(in_other_log(shard, kept), reason, trimmed=False)
-
-    async def _past_cut_flush(self, partition: int, offset: int, end: int, flushed: Flushed) -> int:
-        """Where what was flushed ends, at `offset` or behind it; at the log's end at most.
-
-        A flush may have been cut between cells and the row that tells how far it came. Records from
-        `offset` on are in those cells as far as these reach, but for records of later minutes:
-        those came when the log had lost what had been there.
-        """
-        last_ms = max(
-            (slot for slot, cells in flushed.slots.items() if max(cells.values()) >= offset),
-            default=None,
-        )
-        if last_ms is None:
-            return offset
-        later = await self._reader.offset_at(topics.INCREMENTS, partition, last_ms + SLOT_MS)
-        return max(offset, min(flushed.through + 1, end if later is None else later))
+        anew = in_other_log(shard, kept)
+        # Log time is of all that was flushed, though the log has lost it: by that, days are over.
+        anew.log_ms = max(anew.log_ms, counted.log_ms)
+        if younger is None:
+            # A flush may have been cut between cells and the row that tells how far it came. What
+            # it did not come to is nowhere, so all of its records are read again.
+            keep_flushed(anew, flushed, end)
+        return await self._go_on(anew, reason, trimmed=False)
 
     async def _go_on(self, anew: Shard, reason: str, *, trimmed: bool) -> Accepted:
         """Write a shard down as it goes on."""

@@ -43,7 +43,7 @@ class Acceptor(LogAcceptor):
     def __init__(self, times_ms: list[int], counted: Reached | None) -> None:
         log = Log(times_ms)
         self.nobody = nobody = cast("Any", Nobody())
-        self.unread = _Unread(log)
+        self.unread = Unread(log)
         super().__init__(
             KafkaAddress("127.0.0.1:1"),
             1,
@@ -66,7 +66,7 @@ class Acceptor(LogAcceptor):
         return accepted
 
 
-class _Unread(RecoveryReader):
+class Unread(RecoveryReader):
     """Of what is read for its ids there is none."""
 
     def __init__(self, log: object) -> None:
@@ -87,6 +87,16 @@ async def test_a_log_goes_on_at_the_first_record_that_is_younger_than_all_that_w
     shard = Shard(0, 7, log_ms=counted_ms, last_batch=BatchMark(6, 1, NOW_MS + 500))
     acceptor = Acceptor([*times_ms, NOW_MS + 2_000], Reached(6, counted_ms))
     assert (await acceptor.at(shard)).start == 5
+
+
+async def test_what_no_worker_reads_is_no_record_that_came_after_what_was_counted() -> None:
+    """The end of a transaction, by a clock that was ahead, was; records behind it were counted
+    twice."""
+    acceptor = Acceptor([], Reached(6, NOW_MS))
+    log = Log([NOW_MS, NOW_MS + 5, NOW_MS, NOW_MS], hidden=frozenset({1}))
+    acceptor._reader = cast("Any", log)
+    acceptor._recovery = Unread(log)
+    assert (await acceptor.at(Shard(0, 7, log_ms=NOW_MS))).start == 4
 
 
 async def test_a_log_that_loses_more_before_anything_of_it_is_counted_counts_nothing_twice() -> (
@@ -110,7 +120,7 @@ async def test_a_log_without_beginning_and_end_counts_nothing_twice() -> None:
     def acceptor(counted: Reached) -> Acceptor:
         made = Acceptor([], counted)
         made._reader = cast("Any", Trimmed([NOW_MS - 1] * 5))
-        made._recovery = _Unread(made._reader)
+        made._recovery = Unread(made._reader)
         made._flushed = cast("Any", type("Some", (), {"read": lambda *_: Flushed(9, {})})())
         return made
 
@@ -139,7 +149,6 @@ async def test_what_an_incarnation_counted_that_the_changelog_forgot_is_counted_
     assert (accepted.start, accepted.incarnation) == (4, 2)
 
 
-MINUTE_MS = 60_000
 SLOT = slot_of(NOW_MS)
 
 
@@ -150,28 +159,12 @@ def has_flushed(acceptor: Acceptor, through: int, slots: dict[int, dict[str, int
     return acceptor
 
 
-@pytest.mark.parametrize(("later_ms", "start"), [(0, 6), (MINUTE_MS, 5)])
-async def test_what_a_flush_wrote_before_it_told_how_far_is_counted_once(
-    later_ms: int, start: int
-) -> None:
-    """Its cells were there and its position row was not: they were counted again beside them."""
-    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
-    slots = {SLOT - MINUTE_MS: {"a": 2}, SLOT: {"a": 5, "b": 4}}
-    forgot = has_flushed(Acceptor(times_ms, Reached(3, NOW_MS + 3, 1, NOW_MS)), 5, slots)
-    accepted = await forgot.at(Shard(0, 1_000, log_ms=NOW_MS - MINUTE_MS))
-    assert (accepted.start, accepted.incarnation) == (start, 2)
-
-
-@pytest.mark.parametrize(("later_ms", "start"), [(0, 8), (MINUTE_MS, 5)])
-async def test_nor_is_it_counted_twice_in_a_log_that_lost_beginning_and_end(
-    later_ms: int, start: int
-) -> None:
-    made = has_flushed(Acceptor([], Reached(4, NOW_MS + 4)), 9, {SLOT: {"a": 9}})
-    times_ms = [NOW_MS + at for at in range(5)] + [NOW_MS + later_ms + at for at in (5, 6, 7)]
-    made._reader = cast("Any", Trimmed(times_ms))
-    made._recovery = _Unread(made._reader)
-    accepted = await made.at(Shard(0, 2, log_ms=NOW_MS + 1))
-    assert (accepted.start, accepted.incarnation) == (start, 1)
+async def test_log_time_goes_on_from_what_was_flushed_though_the_log_has_lost_it() -> None:
+    """It went back to what was checkpointed, into windows that were rolled up."""
+    acceptor = Acceptor([NOW_MS, NOW_MS + 1, NOW_MS + 2], Reached(9, NOW_MS + 70_000))
+    await acceptor.at(Shard(0, 3, log_ms=NOW_MS + 2))
+    [told] = acceptor.nobody.told
+    assert (told.position, told.log_ms) == (3, NOW_MS + 70_000)
 
 
 async def test_what_the_changelog_still_knows_of_is_not_read_again() -> None:

@@ -11,10 +11,11 @@ from pipeline.checkpoint import OwnedShard
 from pipeline.errors import ShardRefusedError
 from pipeline.flushed_check import FlushedCheck
 from pipeline.log_check import RecoveryReader
-from pipeline.shard import Shard
+from pipeline.shard import BatchMark, Shard
 from schemas.addresses import ClickHouseAddress
 
 FLUSHED_MS = 1_700_000_000_000
+MARK = BatchMark(1, 7, FLUSHED_MS)
 
 
 class Log:
@@ -77,7 +78,7 @@ class Check(FlushedCheck):
         return {} if self._found is None else {0: self._found}
 
     async def ask(self, *, incarnation: int = 0) -> None:
-        shard = Shard(0, 2, incarnation=incarnation)
+        shard = Shard(0, 2, incarnation=incarnation, last_batch=MARK)
         await self([OwnedShard(shard, committed=2, writer=1)])
 
 
@@ -87,6 +88,7 @@ async def test_only_what_was_flushed_and_not_checkpointed_under_this_incarnation
     log = Log(times(0, 0))
     await Check(log, None).ask()
     await Check(log, Reached(1, FLUSHED_MS)).ask()
+    await Check(log, Reached(1, FLUSHED_MS - 1)).ask()
     await Check(log, Reached(9, FLUSHED_MS)).ask(incarnation=1)
     with pytest.raises(ShardRefusedError, match="its log now ends at 2"):
         await Check(log, Reached(2, FLUSHED_MS)).ask()
@@ -96,3 +98,36 @@ async def test_an_incarnation_that_the_changelog_does_not_know_is_told() -> None
     """It was begun by `tally accept-log`, and going on with the one before would hide it."""
     with pytest.raises(ShardRefusedError, match=r"incarnation 1 .* changelog .* accept-log"):
         await Check(Log(times(0, 0)), Reached(1, FLUSHED_MS, incarnation=1)).ask()
+
+
+async def test_an_accepted_log_that_loses_more_before_anything_of_it_is_counted_is_refused() -> (
+    None
+):
+    """It had grown past the position, and what was in the place of what had been lost before that
+    was never counted. No batch is there to tell; the worker may have counted one by now."""
+    lost = Check(Log(times(-1, 0, 5000, 5001, 5002)), Reached(3, FLUSHED_MS, 1))
+    owned = OwnedShard(Shard(0, 4, incarnation=1), committed=4, writer=1)
+    owned.shard.last_batch = BatchMark(4, 7, FLUSHED_MS + 5002)
+    with pytest.raises(ShardRefusedError, match=r"from offset 2 to 3 .* they are younger"):
+        await lost([owned])
+    same = Check(Log(times(-1, 0, 0, 0, 5002)), Reached(3, FLUSHED_MS, 1))
+    await same([owned])
+
+
+async def test_a_shard_that_began_in_the_middle_of_a_log_and_counted_nothing_is_not_refused() -> (
+    None
+):
+    """Its position row has no log time yet."""
+
+    class Trimmed(Log):
+        async def ends(self, _topic: str, _partition: int) -> tuple[int, int]:
+            return 4, len(self.times_ms)
+
+        async def offset_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+            found = await super().offset_at(topic, partition, at_ms)
+            return None if found is None else max(found, 4)
+
+    log = Trimmed(times(0, 0, 0, 0, 0))
+    await Check(log, Reached(3, 0))([OwnedShard(Shard(0, 4), committed=4, writer=1)])
+    empty = Log([])
+    await Check(empty, Reached(-1, 0))([OwnedShard(Shard(0, 0), committed=0, writer=1)])

@@ -51,14 +51,15 @@ def fetch(start: int, *records: Written, at_ms: int = T0) -> Fetch:
 
 def recovered(anew: Shard) -> Shard:
     """The shard that a worker makes of what is written of it."""
-    found = RecoveredShard(3)
+    found = RecoveredShard(anew.partition)
     records = list(first_records(anew))
     size = len(records)
     keys: list[bytes | None] = [key for key, _ in records]
     times_ms = np.zeros(size, np.int64)
     headers: list[Headers] = [()] * size
     values = [value for _, value in records]
-    found.add(0, size, Records(3, np.arange(size), times_ms, keys, values, headers))
+    written = Records(anew.partition, np.arange(size), times_ms, keys, values, headers)
+    found.add(0, size, written)
     position = found.position(anew.position)
     assert position == anew.position
     return found.resume(position)
