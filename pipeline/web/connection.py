@@ -8,13 +8,16 @@ reaches the port could hold memory and places for ever.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pipeline.web.parser import Parser
 
 if TYPE_CHECKING:
     import asyncio
 
+    import httptools
     from uvicorn import Config
     from uvicorn.server import ServerState
 
@@ -51,6 +54,10 @@ class Connection(HttpToolsProtocol):
         connections_max: int,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        # uvicorn asks nothing else of it.
+        self.parser = cast("httptools.HttpRequestParser", Parser(self))
+        self.is_head_known = False
+        """While it is read once more."""
         self._connections_max = connections_max
         self._looks: asyncio.TimerHandle | None = None
         self._untaken_bytes: float = 0
@@ -80,11 +87,14 @@ class Connection(HttpToolsProtocol):
             self.send_400_response(TOO_LARGE)
 
     def on_message_begin(self) -> None:
+        if self.is_head_known:
+            return
         self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers are passed over: they would become headers of what is being answered."""
+        """Trailers are passed over: they would become headers of what is being answered. So is a
+        head that is read again."""
         if not self._in_head:
             return
         if len(self.headers) == HEADERS_MAX:
@@ -93,6 +103,8 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.is_head_known:
+            return
         if len(self.pipeline) == PIPELINED_MAX:
             raise ValueError("too many requests wait on this connection")
         self._in_head = False
@@ -104,6 +116,8 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._unfinished_bytes = 0
         super().on_message_complete()
 
