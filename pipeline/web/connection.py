@@ -36,8 +36,9 @@ TOO_LARGE = f"the head of a request has {HEAD_BYTES_MAX} bytes and {HEADERS_MAX}
 
 
 class Connection(HttpToolsProtocol):
-    """Refuses connections beyond `connections_max`, and heads that are too large with 400. Closes
-    one on which more than PIPELINED_MAX requests wait.
+    """Refuses connections beyond `connections_max`, and heads that are too large with 400. Answers
+    503 on one that came when there were `served_max`. Closes one on which more than PIPELINED_MAX
+    requests wait.
 
     Closes a connection `timeout_keep_alive` seconds after it was made or last answered, if no head
     of a request was whole by then, however much of one has come. A request whose head is whole may
@@ -51,6 +52,7 @@ class Connection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
+        served_max: int,
         connections_max: int,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
@@ -58,6 +60,7 @@ class Connection(HttpToolsProtocol):
         self.parser = cast("httptools.HttpRequestParser", Parser(self))
         self.is_head_known = False
         """While it is read once more."""
+        self._served_max = served_max
         self._connections_max = connections_max
         self._looks: asyncio.TimerHandle | None = None
         self._untaken_bytes: float = 0
@@ -66,8 +69,14 @@ class Connection(HttpToolsProtocol):
         self._has_too_many_headers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """uvicorn refuses requests, not connections: who never asks would be held as well."""
-        if len(self.connections) < self._connections_max:
+        """uvicorn refuses requests, not connections: who never asks would be held as well. And it
+        refuses those of all when there are too many, not of who came last."""
+        connections = len(self.connections)
+        if connections < self._connections_max:
+            # Many requests whose peers have left are refused as well, and held against all.
+            self.limit_concurrency = (
+                self._connections_max + 1 if connections < self._served_max else 0
+            )
             super().connection_made(transport)
             self._wait()
         else:

@@ -119,13 +119,18 @@ class App:
 class Peer:
     """One connection, and what happens to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: ServerState | None = None, served_max: int = 1) -> None:
         self.app, self.wire, self.loop = App(), Wire(), Loop()
         config = uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False)
         config.load()
-        self.state = ServerState()
+        self.state = state or ServerState()
         self.connection = Connection(
-            config, self.state, {}, cast("Any", self.loop), connections_max=1
+            config,
+            self.state,
+            {},
+            cast("Any", self.loop),
+            served_max=served_max,
+            connections_max=served_max + 1,
         )
         self.connection.connection_made(cast("Any", self.wire))
 
@@ -353,8 +358,18 @@ async def test_who_takes_nothing_of_an_answer_that_goes_on_is_let_go() -> None:
     assert peer.wire.ended == "aborted"
 
 
-async def test_one_connection_more_than_there_is_room_for_is_closed_at_once() -> None:
-    peer, further = Peer(), Wire()
-    config = peer.connection.config
-    Connection(config, peer.state, {}, connections_max=1).connection_made(cast("Any", further))
-    assert (peer.wire.ended, further.ended) == ("", "aborted")
+async def test_one_connection_more_than_are_served_is_told_so_and_the_others_are_served() -> None:
+    """With one more, nobody was served."""
+    state = ServerState()
+    first, second, third, further = (Peer(state, served_max=2) for _ in range(4))
+    assert (third.wire.ended, further.wire.ended) == ("", "aborted")
+    for peer in (first, third, second):
+        await peer.send(ASKED % 1)
+    assert [peer.statuses for peer in (first, second, third)] == [[200], [200], [503]]
+    assert [peer.wire.ended for peer in (first, second, third)] == ["", "", "closed"]
+    third.connection.connection_lost(None)
+    first.connection.connection_lost(None)
+    last = Peer(state, served_max=2)
+    for peer in (last, second):
+        await peer.send(ASKED % 2)
+    assert [peer.statuses for peer in (last, second)] == [[200], [200, 200]]
