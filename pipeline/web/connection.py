@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pipeline.web.parser import Parser
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sized
 
     import httptools
     from uvicorn import Config
@@ -30,7 +32,8 @@ HEADERS_MAX = 128
 """Of a request. A short one takes many times its bytes in memory."""
 
 PIPELINED_MAX = 128
-"""Requests that wait on a connection until the one before them is answered."""
+"""Requests that wait on a connection until the one before them is answered. It is not read on while
+one does, so that of their bodies no more is held than one read brings."""
 
 TOO_LARGE = f"the head of a request has {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} headers at most"
 
@@ -78,6 +81,7 @@ class Connection(HttpToolsProtocol):
                 self._connections_max + 1 if connections < self._served_max else 0
             )
             super().connection_made(transport)
+            self.flow = _Flow(transport, self.pipeline)
             self._wait()
         else:
             self.transport = transport
@@ -132,6 +136,9 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        # The last one that waited has its turn: the rest of its body may come.
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
         # uvicorn's own time ends with one byte that comes, or never where an answer is not taken.
         self._unset_keepalive_if_required()
         # An answer to one of several requests may end after their connection.
@@ -178,3 +185,16 @@ class Connection(HttpToolsProtocol):
     def _is_under_way(self) -> bool:
         cycle = self.cycle
         return not (cycle is None or cycle.response_complete or self.transport.is_closing())
+
+
+class _Flow(FlowControl):
+    """Reads on when no request waits for its turn. uvicorn does whenever one is run, or answered:
+    each time, what came was held for the one that came last, before its token was looked at."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()

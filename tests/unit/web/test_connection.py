@@ -13,6 +13,7 @@ from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX, 
 from pipeline.web.limits import RECEIPT_CHARS_MAX
 
 READ = 64 << 10
+BLOCK = 256 << 10
 ASKED = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POSTED = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = POSTED + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -42,6 +43,7 @@ class Wire:
         self.untaken_bytes = 0
         self.ended = ""
         self.is_slow = False
+        self.is_read = True
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -63,10 +65,10 @@ class Wire:
         return bool(self.ended)
 
     def pause_reading(self) -> None:
-        pass
+        self.is_read = False
 
     def resume_reading(self) -> None:
-        pass
+        self.is_read = True
 
 
 class Loop:
@@ -92,11 +94,13 @@ class Loop:
 
 
 class App:
-    """Answers each request with its path and the length of its body, when it is let."""
+    """Answers each request, or the `slow` one, with its path and the length of its body when it is
+    let."""
 
     def __init__(self) -> None:
         self.let = asyncio.Event()
         self.let.set()
+        self.slow = b""
         self.headers: list[int] = []
         self.asked: list[tuple[bytes, bytes]] = []
 
@@ -112,7 +116,8 @@ class App:
         self.asked.append((scope["raw_path"], body))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"[", "more_body": True})
-        await self.let.wait()
+        if self.slow in (b"", scope["raw_path"]):
+            await self.let.wait()
         await send({"type": "http.response.body", "body": b"%s %d]" % (scope["raw_path"], size)})
 
 
@@ -142,6 +147,18 @@ class Peer:
                 await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
+
+    async def offer(self, pieces: list[bytes]) -> int:
+        """Each as one read, taken off when the connection reads. The most that it held at once of
+        bodies whose requests wait for their turn."""
+        held_bytes = 0
+        for _ in range(50 + 10 * len(pieces)):
+            if pieces and self.wire.is_read and not self.wire.ended:
+                self.connection.data_received(pieces.pop(0))
+                waiting = (cycle for cycle, _ in self.connection.pipeline)
+                held_bytes = max(held_bytes, sum(len(cycle.body) for cycle in waiting))
+            await asyncio.sleep(0)
+        return held_bytes
 
     @property
     def statuses(self) -> list[int]:
@@ -202,6 +219,38 @@ async def test_so_many_requests_wait_on_a_connection_and_with_one_more_it_is_clo
         assert peer.wire.ended == ended
         assert len(peer.connection.pipeline) == PIPELINED_MAX
         peer.app.let.set()
+
+
+async def test_of_bodies_that_wait_for_their_turn_no_more_is_held_than_one_read_brings() -> None:
+    """One more was read with each request that was answered before."""
+    peer = Peer()
+    peer.app.slow = b"/99"
+    peer.app.let.clear()
+    quick = b"".join(ASKED % number for number in range(100))
+    large = POSTED + b"Content-Length: %d\r\n\r\n" % (1 << 30)
+    held_bytes = await peer.offer([quick + large, *[bytes(BLOCK)] * 150])
+    assert (len(peer.statuses), peer.wire.ended) == (100, "")
+    assert held_bytes <= BLOCK
+    peer.app.let.set()
+
+
+@pytest.mark.parametrize("bodies", [1, 20])
+async def test_large_bodies_behind_a_request_that_takes_long_are_read_when_it_is_answered(
+    bodies: int,
+) -> None:
+    peer, size = Peer(), 5 * BLOCK
+    peer.app.slow = b"/1"
+    peer.app.let.clear()
+    large = (POSTED + b"Content-Length: %d\r\n\r\n" % size + bytes(size)) * bodies
+    pieces = in_reads_of(BLOCK, ASKED % 1 + large + ASKED % 2)
+    assert await peer.offer(pieces) <= BLOCK
+    assert peer.statuses == [200]
+    peer.app.let.set()
+    assert await peer.offer(pieces) <= BLOCK
+    sizes = [(path, len(body)) for path, body in peer.app.asked]
+    assert sizes == [(b"/1", 0), *[(b"/", size)] * bodies, (b"/2", 0)]
+    assert peer.statuses == [200] * (bodies + 2)
+    assert (pieces, peer.wire.is_read, peer.wire.ended) == ([], True, "")
 
 
 async def test_requests_one_after_the_other_are_not_added_up() -> None:
