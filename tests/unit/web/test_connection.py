@@ -1,28 +1,14 @@
 """What a connection of the web holds and for how long, without a socket or a clock."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
-import uvicorn
-from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX, Connection
+from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX
 from pipeline.web.limits import RECEIPT_CHARS_MAX
+from tests.unit.web.peer import ASKED, BLOCK, CHUNKED, POSTED, READ, Peer, in_reads_of
 
-READ = 64 << 10
-BLOCK = 256 << 10
-ASKED = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
-POSTED = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
-CHUNKED = POSTED + b"Transfer-Encoding: chunked\r\n\r\n"
-# As Java's HTTP client sends with each request over plain HTTP.
-OFFERED = (
-    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
-)
-SIZED = POSTED + OFFERED + b"Content-Length: %d\r\n\r\n%s"
-INNER = b"POST /inner HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
 ENDLESS = [
     (b"GET /health?", b"a" * READ),
     (b"GET /health HTTP/1.1\r\nX-A: ", b"a" * READ),
@@ -33,139 +19,6 @@ ENDLESS = [
     (CHUNKED + b"1;", b"a" * READ),
 ]
 NAMES = ["a line", "a header", "headers", "lines", "a trailer", "trailers", "a chunk's head"]
-
-
-class Wire:
-    """A transport that notes what is done with it; what is written is taken at once, or never."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.untaken_bytes = 0
-        self.ended = ""
-        self.is_slow = False
-        self.is_read = True
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-        self.untaken_bytes += len(data) if self.is_slow else 0
-
-    def get_write_buffer_size(self) -> int:
-        return self.untaken_bytes
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def close(self) -> None:
-        self.ended = self.ended or "closed"
-
-    def abort(self) -> None:
-        self.ended = "aborted"
-
-    def is_closing(self) -> bool:
-        return bool(self.ended)
-
-    def pause_reading(self) -> None:
-        self.is_read = False
-
-    def resume_reading(self) -> None:
-        self.is_read = True
-
-
-class Loop:
-    """Runs tasks, but its time passes only by `pass_time`."""
-
-    def __init__(self) -> None:
-        self._due: list[tuple[Any, Callable[[], None]]] = []
-
-    def create_task(self, coroutine: Any) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(coroutine)
-
-    def call_later(self, _delay_s: float, what: Callable[[], None]) -> Any:
-        handle = asyncio.TimerHandle(0, lambda: None, (), asyncio.get_running_loop())
-        self._due.append((handle, what))
-        return handle
-
-    def pass_time(self) -> None:
-        """As long as each may wait that waits now."""
-        due, self._due = self._due, []
-        for handle, what in due:
-            if not handle.cancelled():
-                what()
-
-
-class App:
-    """Answers each request, or the `slow` one, with its path and the length of its body when it is
-    let."""
-
-    def __init__(self) -> None:
-        self.let = asyncio.Event()
-        self.let.set()
-        self.slow = b""
-        self.headers: list[int] = []
-        self.asked: list[tuple[bytes, bytes]] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body, more = body + message["body"], message["more_body"]
-        size = len(body)
-        self.headers.append(len(scope["headers"]))
-        self.asked.append((scope["raw_path"], body))
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"[", "more_body": True})
-        if self.slow in (b"", scope["raw_path"]):
-            await self.let.wait()
-        await send({"type": "http.response.body", "body": b"%s %d]" % (scope["raw_path"], size)})
-
-
-class Peer:
-    """One connection, and what happens to it."""
-
-    def __init__(self, state: ServerState | None = None, served_max: int = 1) -> None:
-        self.app, self.wire, self.loop = App(), Wire(), Loop()
-        config = uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False)
-        config.load()
-        self.state = state or ServerState()
-        self.connection = Connection(
-            config,
-            self.state,
-            {},
-            cast("Any", self.loop),
-            served_max=served_max,
-            connections_max=served_max + 1,
-        )
-        self.connection.connection_made(cast("Any", self.wire))
-
-    async def send(self, *pieces: bytes) -> None:
-        """Each as one read, while the connection is open; then what was asked is done."""
-        for piece in pieces:
-            if not self.wire.ended:
-                self.connection.data_received(piece)
-                await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-    async def offer(self, pieces: list[bytes]) -> int:
-        """Each as one read, taken off when the connection reads. The most that it held at once of
-        bodies whose requests wait for their turn."""
-        held_bytes = 0
-        for _ in range(50 + 10 * len(pieces)):
-            if pieces and self.wire.is_read and not self.wire.ended:
-                self.connection.data_received(pieces.pop(0))
-                waiting = (cycle for cycle, _ in self.connection.pipeline)
-                held_bytes = max(held_bytes, sum(len(cycle.body) for cycle in waiting))
-            await asyncio.sleep(0)
-        return held_bytes
-
-    @property
-    def statuses(self) -> list[int]:
-        return [int(part[:3]) for part in self.wire.written.split(b"HTTP/1.1 ")[1:]]
-
-    def answers(self, path: bytes) -> bool:
-        return path in self.wire.written
 
 
 @pytest.mark.parametrize(("begin", "piece"), ENDLESS, ids=NAMES)
@@ -271,75 +124,6 @@ async def test_a_refusal_is_not_taken_for_the_answer_to_another_request() -> Non
     await peer.send(ASKED % 1)
     await peer.send(*[b"GET /2?" + b"a" * READ] + [b"a" * READ] * (HEAD_BYTES_MAX // READ))
     assert (peer.statuses, peer.wire.ended) == ([200], "closed")
-
-
-def in_reads_of(size: int, text: bytes) -> list[bytes]:
-    return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-@pytest.mark.parametrize("size", [1, 7, READ], ids=["by byte", "in pieces", "as one"])
-@pytest.mark.parametrize(
-    ("sent", "body"),
-    [
-        (SIZED % (5, b"abcde"), b"abcde"),
-        (SIZED % (len(INNER), INNER), INNER),
-        (CHUNKED[:-2] + OFFERED + b"\r\n2\r\nab\r\n3\r\ncde\r\n0\r\nX-A: b\r\n\r\n", b"abcde"),
-        (SIZED % (0, b""), b""),
-        (POSTED + OFFERED + b"\r\n", b""),
-    ],
-    ids=["sized", "a request", "chunked", "of no size", "none"],
-)
-async def test_who_offers_another_protocol_is_answered_over_http_with_its_own_body(
-    size: int, sent: bytes, body: bytes
-) -> None:
-    """The body was dropped, or taken for the next request, and what stood for it was counted."""
-    peer = Peer()
-    await peer.send(*in_reads_of(size, sent + sent + ASKED % 1))
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert peer.app.asked == [(b"/", body), (b"/", body), (b"/1", b"")]
-    assert (peer.statuses, peer.wire.ended) == ([200] * 3, "")
-
-
-async def test_a_body_behind_an_offer_that_ends_with_the_head_comes_with_the_next_read() -> None:
-    peer, sent = Peer(), SIZED % (5, b"abcde")
-    await peer.send(sent[:-5])
-    assert peer.statuses == []
-    await peer.send(sent[-5:] + ASKED % 1)
-    assert peer.app.asked == [(b"/", b"abcde"), (b"/1", b"")]
-
-
-async def test_an_offer_behind_a_request_that_is_being_answered_waits_with_its_body() -> None:
-    peer = Peer()
-    peer.app.let.clear()
-    await peer.send(ASKED % 1 + SIZED % (5, b"ab"), b"cde" + ASKED % 2)
-    assert peer.app.asked == [(b"/1", b"")]
-    peer.app.let.set()
-    await peer.send()
-    assert peer.app.asked == [(b"/1", b""), (b"/", b"abcde"), (b"/2", b"")]
-    assert peer.statuses == [200] * 3
-
-
-@pytest.mark.parametrize(
-    "ends",
-    [b"HTTP/1.1\r\nConnection: close\r\n", b"HTTP/1.0\r\n"],
-    ids=["that is the last", "of HTTP 1.0"],
-)
-async def test_behind_a_request_that_ends_the_connection_nothing_is_run(ends: bytes) -> None:
-    peer = Peer()
-    await peer.send(b"POST / " + ends + OFFERED + b"Content-Length: 2\r\n\r\nab" + ASKED % 1)
-    assert peer.app.asked == [(b"/", b"ab")]
-    assert (peer.statuses, peer.wire.ended) == ([200], "closed")
-
-
-async def test_a_body_that_cannot_be_told_from_what_follows_is_refused_behind_an_offer_too() -> (
-    None
-):
-    for offered in (b"", OFFERED):
-        peer = Peer()
-        await peer.send(POSTED + offered + b"Transfer-Encoding: gzip\r\n\r\n" + ASKED % 1)
-        assert (peer.statuses, peer.wire.ended) == ([400], "closed")
-        assert peer.app.asked == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET /1 HT", ASKED[:-2] % 1], ids=repr)
