@@ -8,13 +8,18 @@ reaches the port could hold memory and places for ever.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pipeline.web.parser import Parser
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sized
 
+    import httptools
     from uvicorn import Config
     from uvicorn.server import ServerState
 
@@ -27,14 +32,16 @@ HEADERS_MAX = 128
 """Of a request. A short one takes many times its bytes in memory."""
 
 PIPELINED_MAX = 128
-"""Requests that wait on a connection until the one before them is answered."""
+"""Requests that wait on a connection until the one before them is answered. It is not read on while
+one does, so that of their bodies no more is held than one read brings."""
 
 TOO_LARGE = f"the head of a request has {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} headers at most"
 
 
 class Connection(HttpToolsProtocol):
-    """Refuses connections beyond `connections_max`, and heads that are too large with 400. Closes
-    one on which more than PIPELINED_MAX requests wait.
+    """Refuses connections beyond `connections_max`, and heads that are too large with 400. Answers
+    503 on one that came when there were `served_max`. Closes one on which more than PIPELINED_MAX
+    requests wait.
 
     Closes a connection `timeout_keep_alive` seconds after it was made or last answered, if no head
     of a request was whole by then, however much of one has come. A request whose head is whole may
@@ -48,9 +55,15 @@ class Connection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
+        served_max: int,
         connections_max: int,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        # uvicorn asks nothing else of it.
+        self.parser = cast("httptools.HttpRequestParser", Parser(self))
+        self.is_head_known = False
+        """While it is read once more."""
+        self._served_max = served_max
         self._connections_max = connections_max
         self._looks: asyncio.TimerHandle | None = None
         self._untaken_bytes: float = 0
@@ -59,9 +72,16 @@ class Connection(HttpToolsProtocol):
         self._has_too_many_headers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """uvicorn refuses requests, not connections: who never asks would be held as well."""
-        if len(self.connections) < self._connections_max:
+        """uvicorn refuses requests, not connections: who never asks would be held as well. And it
+        refuses those of all when there are too many, not of who came last."""
+        connections = len(self.connections)
+        if connections < self._connections_max:
+            # Many requests whose peers have left are refused as well, and held against all.
+            self.limit_concurrency = (
+                self._connections_max + 1 if connections < self._served_max else 0
+            )
             super().connection_made(transport)
+            self.flow = _Flow(transport, self.pipeline)
             self._wait()
         else:
             self.transport = transport
@@ -80,11 +100,14 @@ class Connection(HttpToolsProtocol):
             self.send_400_response(TOO_LARGE)
 
     def on_message_begin(self) -> None:
+        if self.is_head_known:
+            return
         self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers are passed over: they would become headers of what is being answered."""
+        """Trailers are passed over: they would become headers of what is being answered. So is a
+        head that is read again."""
         if not self._in_head:
             return
         if len(self.headers) == HEADERS_MAX:
@@ -93,6 +116,8 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.is_head_known:
+            return
         if len(self.pipeline) == PIPELINED_MAX:
             raise ValueError("too many requests wait on this connection")
         self._in_head = False
@@ -104,11 +129,16 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._unfinished_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        # The last one that waited has its turn: the rest of its body may come.
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
         # uvicorn's own time ends with one byte that comes, or never where an answer is not taken.
         self._unset_keepalive_if_required()
         # An answer to one of several requests may end after their connection.
@@ -155,3 +185,16 @@ class Connection(HttpToolsProtocol):
     def _is_under_way(self) -> bool:
         cycle = self.cycle
         return not (cycle is None or cycle.response_complete or self.transport.is_closing())
+
+
+class _Flow(FlowControl):
+    """Reads on when no request waits for its turn. uvicorn does whenever one is run, or answered:
+    each time, what came was held for the one that came last, before its token was looked at."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()

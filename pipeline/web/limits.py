@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from pipeline.errors import TallyError, TryAgainError
+from pipeline.errors import BadInputError, TallyError, TryAgainError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,8 @@ class TooSlowError(TallyError):
 async def read_body(request: Request, bytes_max: int) -> bytes:
     """The whole body. Waits for it up to BODY_S_MAX, then raises TooSlowError.
 
-    Raises TooLargeError as soon as it is known to be too large.
+    Raises TooLargeError as soon as it is known to be too large, and BadInputError if it is not as
+    long as its Content-Length says: a part of it, or none, would be taken for another increment.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > _DIGITS_MAX or int(announced) > bytes_max):
@@ -88,6 +89,11 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
             f"the body did not arrive within {BODY_S_MAX:g} s, and nothing was written: send it "
             "again, in smaller parts"
         ) from None
+    if announced.isdecimal() and int(announced) != size:
+        raise BadInputError(
+            f"the body has {size:,} bytes, not {int(announced):,} as its Content-Length says: "
+            "nothing was written"
+        )
     return b"".join(parts)
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from schemas.settings import Settings
 
 CONNECTIONS_MAX = 10_000
-"""Beyond so many at once, or half of the files that the process may open, further requests are
-answered 503, and their connections closed."""
+"""Who comes when there are so many, or half of the files that the process may open, is answered
+503, and its connection closed."""
 
 UNSERVED_MAX = 1_000
 """Connections beyond those, or a twentieth of the files, which may ask and be told so. One more is
@@ -59,7 +59,9 @@ def serve(settings: Settings, clock: Clock) -> None:
         )
     files = raise_file_limit()
     served_max, unserved_max = min(CONNECTIONS_MAX, files // 2), min(UNSERVED_MAX, files // 20)
-    connection = partial(Connection, connections_max=served_max + unserved_max)
+    connection = partial(
+        Connection, served_max=served_max, connections_max=served_max + unserved_max
+    )
     listener = _listen(host, port)
     config = uvicorn.Config(
         build_app(services),
@@ -74,8 +76,6 @@ def serve(settings: Settings, clock: Clock) -> None:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        # uvicorn refuses who makes up this number.
-        limit_concurrency=served_max + 1,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
     )

@@ -33,7 +33,8 @@ BACKLOG = 1_024
 
 IDLE_S = 75
 """How long a connection may be without a whole head of a request. Then it is closed: aiohttp counts
-from when it was made or last answered, whatever has come of a head since, but for an hour."""
+from when it was made or last answered, whatever has come of a head since, but for an hour. Who
+takes nothing of its answers is let go after three times that at most: it is looked so often."""
 
 LINE_BYTES_MAX = 1 << 20
 """Of a request's first line: a query may stand in it, three bytes for each of its own."""
@@ -140,7 +141,7 @@ async def serve(
         await runner.setup()
         try:
             connections = Connections(
-                cast("web.Server", runner.server), connections_max, engine.version
+                cast("web.Server", runner.server), connections_max, engine.version, IDLE_S
             )
             async with _listening(connections, host, port) as (name, bound):
                 # What is loaded stays: the collector need not look at it while somebody waits.

@@ -6,6 +6,7 @@ from typing import cast
 from aiohttp import web
 
 from pipeline.embedded.clickhouse import errors
+from pipeline.embedded.clickhouse.served import Served
 
 CONNECTIONS_MAX = 1_024
 """More than the processes of one machine keep open. There are fewer where files are scarce."""
@@ -20,10 +21,14 @@ TOLD_S_MAX = 2.0
 class Connections:
     """Makes a protocol for each connection that is accepted. Used on the event loop."""
 
-    def __init__(self, server: web.Server, connections_max: int, version: str) -> None:
-        """`server` makes the protocols of those who are let in; `version` is the engine's."""
+    def __init__(
+        self, server: web.Server, connections_max: int, version: str, idle_s: float
+    ) -> None:
+        """`server` makes the protocols of those who are let in; `version` is the engine's.
+        Who takes nothing of its answers is let go after three times `idle_s` at most."""
         self._server = server
         self._connections_max = connections_max
+        self._idle_s = idle_s
         self._refusal = _refusal(connections_max, version)
         self._refused: set[_Guest] = set()
 
@@ -33,9 +38,9 @@ class Connections:
     def come(self, guest: "_Guest", transport: asyncio.Transport) -> None:
         """Let somebody in, if there is room."""
         if len(self._server.connections) < self._connections_max:
-            handler = self._server()
-            transport.set_protocol(handler)
-            handler.connection_made(transport)
+            served = Served(self._server(), self._idle_s)
+            transport.set_protocol(served)
+            served.connection_made(transport)
         elif len(self._refused) < REFUSED_MAX:
             self._refused.add(guest)
             transport.write(self._refusal)

@@ -34,6 +34,7 @@ import sys
 from pipeline.embedded.clickhouse import __main__ as door
 
 door.IDLE_S = 2
+door.CONNECTIONS_MAX = 8
 sys.exit(door.main())
 """
 
@@ -208,6 +209,21 @@ def test_who_never_asks_or_stops_in_a_head_is_let_go(tmp_path: Path) -> None:
         # A query may take longer.
         query = "SELECT sum(sleepEachRow(1)) FROM numbers(5) SETTINGS max_block_size = 1"
         eventually(lambda: asked_in_time(door, query), "a query that takes longer is answered")
+
+
+def test_who_takes_nothing_of_its_answers_gives_the_place_back(tmp_path: Path) -> None:
+    """Nobody else was let in for as long as they stayed; a ping needs no token."""
+    with ClickHouse(tmp_path, program=("-c", IMPATIENT)) as door, ExitStack() as held:
+        for _ in range(8):
+            wire = held.enter_context(socket.socket())
+            # Nearly all that is not taken is left to the door.
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            wire.connect((door.host, door.port))
+            wire.settimeout(0.1)
+            with suppress(TimeoutError, ConnectionError):
+                while True:
+                    wire.sendall(PING * 1000)
+        eventually(lambda: code(door.ask("SELECT 1").headers) is None, "there is room again")
 
 
 def asked_in_time(door: ClickHouse, query: str) -> bool:

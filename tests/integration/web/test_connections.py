@@ -74,9 +74,11 @@ def test_connections_past_their_bound_are_refused_and_the_others_served(
             wires = [held.enter_context(connected(port)) for _ in range(served + unserved)]
             with connected(port) as further:
                 assert further.recv(1) == b""
+            assert status(wires[0]) == 200
             assert status(wires.pop()) == 503
             with connected(port) as next_one:
                 assert status(next_one) == 503
+            assert [status(wire) for wire in wires[:served]] == [200] * served
         eventually(lambda: serves(port, served), "the places are free again")
 
 

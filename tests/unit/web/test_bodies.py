@@ -8,6 +8,8 @@ from typing import cast
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from pipeline.errors import BadInputError, TryAgainError
 from pipeline.rules import EARLINESS_MS, CountingRules, FamilyRules
@@ -15,7 +17,7 @@ from pipeline.web import bulk
 from pipeline.web import timely as timely_module
 from pipeline.web.asking import Asking
 from pipeline.web.exports import accepted, exported
-from pipeline.web.limits import Slots
+from pipeline.web.limits import INCREMENT_BYTES_MAX, Slots, read_body
 from pipeline.web.timely import AGE_S, OLD_S, RETRY_S, Timely
 from tests.unit.web.world import World, settled
 
@@ -195,6 +197,24 @@ def test_so_many_at_once_and_one_more_is_refused() -> None:
         _ = 1 // 0
     with slots.taken():
         pass
+
+
+def request_with(body: bytes, *headers: tuple[bytes, bytes]) -> Request:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request({"type": "http", "method": "POST", "headers": list(headers)}, receive)
+
+
+@pytest.mark.parametrize("size", [4, 6])
+async def test_a_body_that_is_not_as_long_as_was_announced_is_refused(size: int) -> None:
+    """One whose body was lost on the way was counted as an increment of one, without an id."""
+    announced = (b"content-length", b"5")
+    for body in (bytes(size), b""):
+        with pytest.raises(BadInputError, match=f"has {len(body)} bytes, not 5 as its"):
+            await read_body(request_with(body, announced), INCREMENT_BYTES_MAX)
+    assert await read_body(request_with(b"abcde", announced), INCREMENT_BYTES_MAX) == b"abcde"
+    assert await read_body(request_with(b"abcde"), INCREMENT_BYTES_MAX) == b"abcde"
 
 
 WINDOWS = [

@@ -1,21 +1,14 @@
 """What a connection of the web holds and for how long, without a socket or a clock."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
-import uvicorn
-from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX, Connection
+from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX
 from pipeline.web.limits import RECEIPT_CHARS_MAX
+from tests.unit.web.peer import ASKED, BLOCK, CHUNKED, POSTED, READ, Peer, in_reads_of
 
-READ = 64 << 10
-ASKED = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
-POSTED = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
-CHUNKED = POSTED + b"Transfer-Encoding: chunked\r\n\r\n"
 ENDLESS = [
     (b"GET /health?", b"a" * READ),
     (b"GET /health HTTP/1.1\r\nX-A: ", b"a" * READ),
@@ -26,115 +19,6 @@ ENDLESS = [
     (CHUNKED + b"1;", b"a" * READ),
 ]
 NAMES = ["a line", "a header", "headers", "lines", "a trailer", "trailers", "a chunk's head"]
-
-
-class Wire:
-    """A transport that notes what is done with it; what is written is taken at once, or never."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.untaken_bytes = 0
-        self.ended = ""
-        self.is_slow = False
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-        self.untaken_bytes += len(data) if self.is_slow else 0
-
-    def get_write_buffer_size(self) -> int:
-        return self.untaken_bytes
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def close(self) -> None:
-        self.ended = self.ended or "closed"
-
-    def abort(self) -> None:
-        self.ended = "aborted"
-
-    def is_closing(self) -> bool:
-        return bool(self.ended)
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
-
-class Loop:
-    """Runs tasks, but its time passes only by `pass_time`."""
-
-    def __init__(self) -> None:
-        self._due: list[tuple[Any, Callable[[], None]]] = []
-
-    def create_task(self, coroutine: Any) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(coroutine)
-
-    def call_later(self, _delay_s: float, what: Callable[[], None]) -> Any:
-        handle = asyncio.TimerHandle(0, lambda: None, (), asyncio.get_running_loop())
-        self._due.append((handle, what))
-        return handle
-
-    def pass_time(self) -> None:
-        """As long as each may wait that waits now."""
-        due, self._due = self._due, []
-        for handle, what in due:
-            if not handle.cancelled():
-                what()
-
-
-class App:
-    """Answers each request with its path and the length of its body, when it is let."""
-
-    def __init__(self) -> None:
-        self.let = asyncio.Event()
-        self.let.set()
-        self.headers: list[int] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            size, more = size + len(message["body"]), message["more_body"]
-        self.headers.append(len(scope["headers"]))
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"[", "more_body": True})
-        await self.let.wait()
-        await send({"type": "http.response.body", "body": b"%s %d]" % (scope["raw_path"], size)})
-
-
-class Peer:
-    """One connection, and what happens to it."""
-
-    def __init__(self) -> None:
-        self.app, self.wire, self.loop = App(), Wire(), Loop()
-        config = uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False)
-        config.load()
-        self.state = ServerState()
-        self.connection = Connection(
-            config, self.state, {}, cast("Any", self.loop), connections_max=1
-        )
-        self.connection.connection_made(cast("Any", self.wire))
-
-    async def send(self, *pieces: bytes) -> None:
-        """Each as one read, while the connection is open; then what was asked is done."""
-        for piece in pieces:
-            if not self.wire.ended:
-                self.connection.data_received(piece)
-                await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-    @property
-    def statuses(self) -> list[int]:
-        return [int(part[:3]) for part in self.wire.written.split(b"HTTP/1.1 ")[1:]]
-
-    def answers(self, path: bytes) -> bool:
-        return path in self.wire.written
 
 
 @pytest.mark.parametrize(("begin", "piece"), ENDLESS, ids=NAMES)
@@ -188,6 +72,38 @@ async def test_so_many_requests_wait_on_a_connection_and_with_one_more_it_is_clo
         assert peer.wire.ended == ended
         assert len(peer.connection.pipeline) == PIPELINED_MAX
         peer.app.let.set()
+
+
+async def test_of_bodies_that_wait_for_their_turn_no_more_is_held_than_one_read_brings() -> None:
+    """One more was read with each request that was answered before."""
+    peer = Peer()
+    peer.app.slow = b"/99"
+    peer.app.let.clear()
+    quick = b"".join(ASKED % number for number in range(100))
+    large = POSTED + b"Content-Length: %d\r\n\r\n" % (1 << 30)
+    held_bytes = await peer.offer([quick + large, *[bytes(BLOCK)] * 150])
+    assert (len(peer.statuses), peer.wire.ended) == (100, "")
+    assert held_bytes <= BLOCK
+    peer.app.let.set()
+
+
+@pytest.mark.parametrize("bodies", [1, 20])
+async def test_large_bodies_behind_a_request_that_takes_long_are_read_when_it_is_answered(
+    bodies: int,
+) -> None:
+    peer, size = Peer(), 5 * BLOCK
+    peer.app.slow = b"/1"
+    peer.app.let.clear()
+    large = (POSTED + b"Content-Length: %d\r\n\r\n" % size + bytes(size)) * bodies
+    pieces = in_reads_of(BLOCK, ASKED % 1 + large + ASKED % 2)
+    assert await peer.offer(pieces) <= BLOCK
+    assert peer.statuses == [200]
+    peer.app.let.set()
+    assert await peer.offer(pieces) <= BLOCK
+    sizes = [(path, len(body)) for path, body in peer.app.asked]
+    assert sizes == [(b"/1", 0), *[(b"/", size)] * bodies, (b"/2", 0)]
+    assert peer.statuses == [200] * (bodies + 2)
+    assert (pieces, peer.wire.is_read, peer.wire.ended) == ([], True, "")
 
 
 async def test_requests_one_after_the_other_are_not_added_up() -> None:
@@ -275,8 +191,18 @@ async def test_who_takes_nothing_of_an_answer_that_goes_on_is_let_go() -> None:
     assert peer.wire.ended == "aborted"
 
 
-async def test_one_connection_more_than_there_is_room_for_is_closed_at_once() -> None:
-    peer, further = Peer(), Wire()
-    config = peer.connection.config
-    Connection(config, peer.state, {}, connections_max=1).connection_made(cast("Any", further))
-    assert (peer.wire.ended, further.ended) == ("", "aborted")
+async def test_one_connection_more_than_are_served_is_told_so_and_the_others_are_served() -> None:
+    """With one more, nobody was served."""
+    state = ServerState()
+    first, second, third, further = (Peer(state, served_max=2) for _ in range(4))
+    assert (third.wire.ended, further.wire.ended) == ("", "aborted")
+    for peer in (first, third, second):
+        await peer.send(ASKED % 1)
+    assert [peer.statuses for peer in (first, second, third)] == [[200], [200], [503]]
+    assert [peer.wire.ended for peer in (first, second, third)] == ["", "", "closed"]
+    third.connection.connection_lost(None)
+    first.connection.connection_lost(None)
+    last = Peer(state, served_max=2)
+    for peer in (last, second):
+        await peer.send(ASKED % 2)
+    assert [peer.statuses for peer in (last, second)] == [[200], [200, 200]]
