@@ -154,6 +154,9 @@ class Harms:
         ended = self.site.broker if part == "log" else self.site.process(part)
         if ended is None:
             return
+        # What does not end in time when it is asked to is killed.
+        asked = [signal.SIGTERM] if verb == "restart" else []
+        self.site.ends.sent(part, *asked, signal.SIGKILL)
         if verb == "kill":
             ended.kill()
         elif isinstance(ended, Process):

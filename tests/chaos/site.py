@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.chaos.bugs import Bug, printed
+from tests.chaos.ends import Ends
 from tests.chaos.links import Link
 from tests.chaos.part import write_skew
 from tests.chaos.rules import FIRST
@@ -89,6 +91,8 @@ class Site:
             )
         }
         self.starts = 0
+        self.ends = Ends(folder)
+        """How its parts ended. Keepers tell of ends, harms of what they send."""
         self._ended = threading.Event()
         self._keepers: list[threading.Thread] = []
 
@@ -139,6 +143,23 @@ class Site:
         with contextlib.suppress(RuntimeError):
             return self.door.process
         return None
+
+    def bugs(self) -> list[Bug]:
+        """By what its parts printed, and how they ended. Reads files; blocks."""
+        return [*self.ends.bugs, *printed(self.folder)]
+
+    def look_at_ends(self) -> None:
+        """Note what ended and was not started again yet. Blocks while a part is being started."""
+        for name in self.locks:
+            with self.locks[name]:
+                self._note_end(name)
+
+    def _note_end(self, name: str) -> None:
+        """Of a Kafka nothing is noted: it is none of Tally's parts."""
+        if name != "log":
+            self.ends.note(name, self.process(name))
+        elif isinstance(self.broker, EmbeddedLog):
+            self.ends.note(name, self.broker.process)
 
     def runs(self, part: str) -> bool:
         """Whether a part's process is there now: `log`, `clickhouse`, `worker-0`, `web-1`."""
@@ -207,8 +228,11 @@ class Site:
             try:
                 with self.locks[name]:
                     if not self._ended.is_set():
+                        self._note_end(name)
                         keep()
             except Exception as error:  # It did not start now: perhaps its disk is full.
+                # What takes too long to be ready is killed by who waits for it.
+                self.ends.sent(name, signal.SIGKILL)
                 self._tell(f"{name} did not start: {str(error)[-300:]}")
                 time.sleep(KEEPER_POLL_S)
 

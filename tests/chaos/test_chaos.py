@@ -65,6 +65,6 @@ def prove(kind: str, seconds: float, folder: Path) -> Outcome:
     except BrokerLostError as error:
         pytest.skip(f"seed {seed} says nothing of Tally: {error}")
     print(outcome)
-    assert outcome.differences == [], str(outcome)
+    assert outcome.is_well, str(outcome)
     assert outcome.verdict.acknowledged > 0
     return outcome
