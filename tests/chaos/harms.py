@@ -29,6 +29,7 @@ COMMAND_PATIENCE_S = 120.0
 
 AGAIN_S = 1.0
 LOOK_S = 0.2
+AGAIN_FULL_S = 0.05
 SKEW_S_MAX = {"log": 120.0, "web": 120.0, "workers": 30 * 3600.0}
 """Events may be five minutes ahead of log time, of which the log's clock may take two, and the web
 API refuses by its own clock. What workers count must not depend on theirs at all."""
@@ -197,9 +198,13 @@ class Harms:
         return _done_if(connected > 0)
 
     def _fill(self, name: str, for_s: float) -> Fate:
+        """What others free meanwhile is filled as well, for as long as the disk is to be full."""
         disk = self.site.disks[name]
+        until_s = time.monotonic() + for_s
         try:
-            is_full = disk.fill()
+            while not (is_full := disk.fill()) and time.monotonic() < until_s:
+                if self.over.wait(AGAIN_FULL_S):
+                    break
             self.over.wait(for_s)
         finally:
             disk.free()

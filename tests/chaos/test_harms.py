@@ -14,6 +14,7 @@ from tests.chaos.links import Link
 from tests.chaos.schedule import REPLAY, Harm
 from tests.chaos.score import Fate, Score
 from tests.chaos.site import Site
+from tests.kit.disks import Disk
 from tests.kit.processes import wait_until
 from tests.kit.proxy import HOST
 
@@ -145,6 +146,32 @@ def test_a_disk_is_full_for_its_time(site: Site, harms: Harms) -> None:
     harms.end()
     assert harms.score.count("fill disk of log") == 1
     assert not _is_full(disk.folder)
+
+
+class Freed(Disk):
+    """Others free some of it as fast as it is filled, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(Path("freed"), 1)
+        self.times = times
+
+    def fill(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+    def free(self) -> None:
+        pass
+
+
+def test_a_disk_on_which_others_free_some_is_filled_again_within_the_time(
+    site: Site, harms: Harms
+) -> None:
+    site.disks["log"] = Freed(3)
+    assert harms.do(harm("fill disk of log", for_s=5.0)) is Fate.DONE
+    site.disks["log"] = Freed(1_000_000)
+    began_s = time.monotonic()
+    assert harms.do(harm("fill disk of log", for_s=0.3)) is Fate.FAILED
+    assert time.monotonic() - began_s >= 0.3
 
 
 def _is_full(folder: Path) -> bool:
