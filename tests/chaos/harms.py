@@ -119,7 +119,7 @@ class Harms:
         if verb in {"kill", "stop", "restart"}:
             return self._to_process(verb, self._part(rest, harm.number), harm)
         if verb in {"cut", "tear", "delay", "stall"}:
-            return self._to_link(verb, self.site.proxies[rest], harm)
+            return self._to_link(verb, self.site.proxies[self._part(rest, harm.number)], harm)
         if verb == "fill":
             return self._fill(rest.rpartition(" ")[2], harm.for_s)
         if verb == "skew":

@@ -93,7 +93,7 @@ def run(
     site = Site(kind, folder, tell)
     addresses = {
         "kafka": site.tally.kafka,
-        "webs": [web.url for web in site.webs],
+        "webs": site.web_urls,
         "partitions": PARTITIONS,
     }
     crew = Crew(folder, seed, rate, addresses)
@@ -170,6 +170,7 @@ def _compared(site: Site, crew: Crew, began_s: float, tell: Callable[[str], None
     settle(site.tally.kafka, site.door.url)
     tell(f"{time.monotonic() - began_s:7.1f} s  all is counted; every number is compared")
     time.sleep(CACHED_S)
+    # All is well by now: the checker asks the processes themselves.
     webs = [web.url for web in site.webs]
     return check(crew.journals, site.tally.kafka, site.door.url, webs, crew.ledgers)
 

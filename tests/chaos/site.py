@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.chaos.bugs import Bug, printed
 from tests.chaos.ends import Ends
@@ -81,6 +82,8 @@ class Site:
             Web(self.tally.env, folder / f"web-{number}.txt", self._tally("web"))
             for number in range(WEBS)
         ]
+        for number, web in enumerate(self.webs):
+            self.proxies[f"web-{number}"] = Link(urlsplit(web.url).port or 0)
         self.locks = {
             name: threading.RLock()
             for name in (
@@ -104,6 +107,11 @@ class Site:
             f"http://127.0.0.1:{self.proxies['clickhouse'].port}",
             settings=self._settings,
         )
+
+    @property
+    def web_urls(self) -> list[str]:
+        """Of the web processes, as senders know them: through the proxies."""
+        return [f"http://127.0.0.1:{self.proxies[f'web-{n}'].port}" for n in range(WEBS)]
 
     def start(self) -> None:
         """Block until the servers answer; workers and webs come up behind."""
