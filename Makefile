@@ -55,7 +55,7 @@ docs: install ## Build the documentation as a site into site/; a page or link go
 	@echo "Built: site/index.html; to search in it, too: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 prove: install ## Run the long forms of the tests, by hand before a release
-	$(BIN)/pytest -m prove -o faulthandler_timeout=7200 tests
+	$(BIN)/pytest -m prove -o faulthandler_timeout=10800 tests
 
 chaos: install ## Break everything under load, then compare every number (MINUTES=1 SEED=… KAFKA=1)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) $(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka)

@@ -13,7 +13,7 @@ from tests.kit.kafka import why_no_kafka
 
 
 def main() -> int:
-    """0 if every number is true, 1 if one is not, 2 for wrong usage."""
+    """0 if every number is true and no bug was met with, else 1; 2 for wrong usage."""
     options = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     options.add_argument("--minutes", type=float, default=1.0, help="how long harm is done")
     options.add_argument("--seed", type=int, help="plays a schedule again; default: a new one")
@@ -50,7 +50,7 @@ def main() -> int:
         pace=given.pace,
     )
     print(outcome)
-    if outcome.differences:
+    if not outcome.is_well:
         again = f"make chaos MINUTES={given.minutes:g} SEED={seed}{' KAFKA=1' * given.kafka}"
         print(f"what the parts printed is in {folder}; again: {again}")
         return 1

@@ -87,7 +87,7 @@ class Buyer:
         }
 
     def ask(self, number: int) -> None:
-        """Until it is answered."""
+        """Until it is answered, as a whole."""
         command = self._ledger.commands[number]
         while (answer := self._answer(command)) is None:
             time.sleep(AGAIN_S)
@@ -106,7 +106,10 @@ class Buyer:
             if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
                 print(f"{command}: {answer.status_code} {answer.text[:300]}", flush=True)
             return None
-        document = answer.json()
+        try:
+            document = answer.json()
+        except ValueError:  # Torn on its way: nobody knows what it said.
+            return None
         return Answer(document["accepted"], document["remaining"])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.ends import Ends
 from tests.kit.processes import Process
 
 KINDS = ("impatient", "foreign", "web", "buyers", "patient")
@@ -33,6 +34,8 @@ class Crew:
         self._locks = [threading.Lock() for _ in KINDS]
         self._processes: list[Process | None] = [None] * len(KINDS)
         self._starts = 0
+        self.ends = Ends(folder)
+        """How those ended that had ended by themselves before they were to be killed."""
 
     @property
     def journals(self) -> Sequence[Path]:
@@ -57,6 +60,7 @@ class Crew:
         with self._locks[chosen]:
             process = self._processes[chosen]
             if process is not None:
+                self.ends.note(KINDS[chosen], process)
                 process.kill()
             time.sleep(for_s)
             self._start(chosen)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.chaos.bugs import Bug, told
 from tests.chaos.crew import Crew
 from tests.chaos.harms import Harms
 from tests.chaos.quiet import settle
@@ -45,11 +46,18 @@ class Outcome:
     """Kinds of harm that the schedule had for this site."""
 
     replayed: Verdict | None = None
+    bugs: Sequence[Bug] = ()
+    """By what the parts printed and how they ended, whatever the numbers say."""
 
     @property
     def differences(self) -> list[Difference]:
         """All of them."""
         return [*self.verdict.differences, *(self.replayed.differences if self.replayed else [])]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was found: neither a number that is not true nor a bug."""
+        return not self.differences and not self.bugs
 
     @property
     def undone(self) -> list[str]:
@@ -59,7 +67,8 @@ class Outcome:
     def __str__(self) -> str:
         never = f"\nnever done: {', '.join(self.undone)}" if self.undone else ""
         again = f"\ncounted again from the log: {self.replayed}" if self.replayed else ""
-        return f"seed {self.seed}\n{self.verdict}{again}\n{self.harms}{never}"
+        bugs = f"\n{told(self.bugs)}" if self.bugs else ""
+        return f"seed {self.seed}\n{self.verdict}{again}{bugs}\n{self.harms}{never}"
 
 
 def run(
@@ -77,14 +86,14 @@ def run(
 
     With a `pace` of 3 the same harms come three times as slowly, for machines that are busy.
     Raises AssertionError where something does not come back by itself, ExceptionGroup where a harm
-    met with what no server that is away explains, and BrokerLostError; differences are in the
-    outcome.
+    met with what no server that is away explains, and BrokerLostError; differences and bugs are in
+    the outcome.
     """
     tell(f"seed {seed}: {seconds:g} s on {kind}, in {folder}")
     site = Site(kind, folder, tell)
     addresses = {
         "kafka": site.tally.kafka,
-        "webs": [web.url for web in site.webs],
+        "webs": site.web_urls,
         "partitions": PARTITIONS,
     }
     crew = Crew(folder, seed, rate, addresses)
@@ -114,10 +123,13 @@ def run(
             tell(f"{time.monotonic() - began_s:7.1f} s  all is true; the log is counted again")
             harms.replay(REPLAY_TIMEOUT_S)
             outcome.replayed = _compared(site, crew, began_s, tell)
-        if outcome.differences:
+        site.look_at_ends()
+        outcome.bugs = [*site.bugs(), *crew.ends.bugs]
+        if not outcome.is_well:
             _keep(folder)
     except BaseException:
         tell(site.said())
+        tell(told([*site.bugs(), *crew.ends.bugs]))
         _keep(folder)
         raise
     else:
@@ -158,6 +170,7 @@ def _compared(site: Site, crew: Crew, began_s: float, tell: Callable[[str], None
     settle(site.tally.kafka, site.door.url)
     tell(f"{time.monotonic() - began_s:7.1f} s  all is counted; every number is compared")
     time.sleep(CACHED_S)
+    # All is well by now: the checker asks the processes themselves.
     webs = [web.url for web in site.webs]
     return check(crew.journals, site.tally.kafka, site.door.url, webs, crew.ledgers)
 

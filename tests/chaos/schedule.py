@@ -10,7 +10,9 @@ WORKERS = 2
 WEBS = 2
 KILLABLE_SENDERS = 3
 
-PAUSE_S = (0.6, 2.6)
+LINKS = ("log", "clickhouse", "web")
+
+PAUSE_S = (0.5, 2.3)
 """Between the beginnings of two harms, so that they overlap."""
 
 REPLAY = "replay and swap"
@@ -24,10 +26,10 @@ KINDS: dict[str, tuple[float, float]] = {
     "stop worker": (1.0, 25.0),
     **{f"restart {part}": (0.0, 1.0) for part in ("log", "clickhouse", "web", "worker")},
     "kill sender": (0.0, 2.0),
-    **{f"cut {link}": (0.0, 0.0) for link in ("log", "clickhouse")},
-    **{f"tear {link}": (0.0, 0.0) for link in ("log", "clickhouse")},
-    **{f"delay {link}": (1.0, 6.0) for link in ("log", "clickhouse")},
-    **{f"stall {link}": (0.5, 8.0) for link in ("log", "clickhouse")},
+    **{f"cut {link}": (0.0, 0.0) for link in LINKS},
+    **{f"tear {link}": (0.0, 0.0) for link in LINKS},
+    **{f"delay {link}": (1.0, 6.0) for link in LINKS},
+    **{f"stall {link}": (0.5, 8.0) for link in LINKS},
     **{f"fill disk of {part}": (1.0, 6.0) for part in ("log", "clickhouse")},
     "skew clock of log": (2.0, 15.0),
     "skew clock of workers": (2.0, 25.0),

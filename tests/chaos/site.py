@@ -8,7 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from tests.chaos.bugs import Bug, printed
+from tests.chaos.ends import Ends
 from tests.chaos.links import Link
 from tests.chaos.part import write_skew
 from tests.chaos.rules import FIRST
@@ -24,6 +27,9 @@ from tests.kit.tally import RunningTally
 from tests.kit.web import Web
 
 KEEPER_POLL_S = 0.2
+KEEPER_S_MAX = 0.1
+"""To look whether a part runs takes its keeper no longer."""
+
 START_AGAIN_S = 60
 DISK_MB = {"log": 768, "clickhouse": 2048}
 SETTINGS = {
@@ -79,6 +85,8 @@ class Site:
             Web(self.tally.env, folder / f"web-{number}.txt", self._tally("web"))
             for number in range(WEBS)
         ]
+        for number, web in enumerate(self.webs):
+            self.proxies[f"web-{number}"] = Link(urlsplit(web.url).port or 0)
         self.locks = {
             name: threading.RLock()
             for name in (
@@ -89,6 +97,8 @@ class Site:
             )
         }
         self.starts = 0
+        self.ends = Ends(folder)
+        """How its parts ended. Keepers tell of ends, harms of what they send."""
         self._ended = threading.Event()
         self._keepers: list[threading.Thread] = []
 
@@ -100,6 +110,11 @@ class Site:
             f"http://127.0.0.1:{self.proxies['clickhouse'].port}",
             settings=self._settings,
         )
+
+    @property
+    def web_urls(self) -> list[str]:
+        """Of the web processes, as senders know them: through the proxies."""
+        return [f"http://127.0.0.1:{self.proxies[f'web-{n}'].port}" for n in range(WEBS)]
 
     def start(self) -> None:
         """Block until the servers answer; workers and webs come up behind."""
@@ -128,8 +143,10 @@ class Site:
             self._keepers.append(keeper)
 
     def process(self, part: str) -> Process | None:
-        """A part's process now: `clickhouse`, `worker-0`, `web-1`; the log is a Broker instead."""
+        """A part's process now: `log`, `clickhouse`, `worker-0`, `web-1`; a Kafka has none here."""
         name, _, number = part.partition("-")
+        if name == "log":
+            return self.broker.process if isinstance(self.broker, EmbeddedLog) else None
         if name == "worker":
             return self.workers[int(number)]
         if name == "web":
@@ -140,12 +157,30 @@ class Site:
             return self.door.process
         return None
 
+    def bugs(self) -> list[Bug]:
+        """By what its parts printed, and how they ended. Reads files; blocks."""
+        return [*self.ends.bugs, *printed(self.folder)]
+
+    def look_at_ends(self) -> None:
+        """Note what ended and was not started again yet. Blocks while a part is being started."""
+        for name in self.locks:
+            with self.locks[name]:
+                self.ends.note(name, self.process(name))
+
     def runs(self, part: str) -> bool:
         """Whether a part's process is there now: `log`, `clickhouse`, `worker-0`, `web-1`."""
         if part == "log":
             return self.broker.running
         process = self.process(part)
         return process is not None and process.running
+
+    def serves(self, part: str) -> bool:
+        """Whether it runs, and nobody waits for it to be ready. Blocks for a moment."""
+        lock = self.locks[part]  # Its keeper holds it while it starts it.
+        if not lock.acquire(timeout=KEEPER_S_MAX):
+            return False
+        lock.release()
+        return self.runs(part)
 
     def lost(self) -> list[str]:
         """What the broker says that it deleted itself, with everything that was in it."""
@@ -207,8 +242,11 @@ class Site:
             try:
                 with self.locks[name]:
                     if not self._ended.is_set():
+                        self.ends.note(name, self.process(name))
                         keep()
             except Exception as error:  # It did not start now: perhaps its disk is full.
+                # What takes too long to be ready is killed by who waits for it.
+                self.ends.sent(name, signal.SIGKILL)
                 self._tell(f"{name} did not start: {str(error)[-300:]}")
                 time.sleep(KEEPER_POLL_S)
 

@@ -35,6 +35,19 @@ def test_a_disk_that_is_full_already_counts_as_filled(disk: Disk) -> None:
     assert disk.fill()
 
 
+def test_what_others_free_meanwhile_is_filled_by_the_next_call(disk: Disk) -> None:
+    other = disk.folder / "other"
+    other.write_bytes(bytes(1 << 20))
+    assert disk.fill()
+    with (disk.folder / "ballast").open("r+b") as ballast:
+        ballast.write(b"stays")
+    other.unlink()
+    assert disk.fill()
+    assert os.statvfs(disk.folder).f_bavail == 0
+    with (disk.folder / "ballast").open("rb") as ballast:
+        assert ballast.read(5) == b"stays"
+
+
 def test_what_is_not_mounted_is_not_filled_in_silence(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no small disk is mounted"):
         Disk(tmp_path / "small", megabytes=4).fill()

@@ -4,16 +4,19 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.chaos.crew import Crew
 from tests.chaos.harms import Harms
 from tests.chaos.links import Link
-from tests.chaos.schedule import REPLAY, Harm
+from tests.chaos.schedule import LINKS, REPLAY, WEBS, Harm
 from tests.chaos.score import Fate, Score
 from tests.chaos.site import Site
+from tests.kit.disks import Disk
 from tests.kit.processes import wait_until
 from tests.kit.proxy import HOST
 
@@ -69,7 +72,9 @@ def test_a_part_that_is_away_is_not_harmed(harms: Harms, kind: str) -> None:
     assert score.undone([kind]) == [kind]
 
 
-@pytest.mark.parametrize("kind", ["cut log", "tear log", "delay log", "stall log"])
+@pytest.mark.parametrize(
+    "kind", [f"{verb} {link}" for verb in ("cut", "tear", "delay", "stall") for link in LINKS]
+)
 def test_a_link_that_nobody_uses_is_not_harmed(harms: Harms, kind: str) -> None:
     assert do(harms, kind).count(kind, Fate.SKIPPED) == 1
 
@@ -81,6 +86,32 @@ def test_a_link_with_a_connection_is_harmed(harms: Harms, kind: str) -> None:
     wait_until(lambda: harms.score.count(kind), kind)
     harms.end()
     assert harms.score.undone([kind]) == []
+
+
+def test_connections_to_one_web_process_are_cut_where_senders_come_to_it(
+    site: Site, harms: Harms
+) -> None:
+    with ExitStack() as stack:
+        peers = []
+        for number, web in enumerate(site.webs):
+            server = stack.enter_context(socket.create_server(_address(web.url)))
+            peer = socket.create_connection(_address(site.web_urls[number]), timeout=10)
+            peers.append(stack.enter_context(peer))
+            behind = stack.enter_context(server.accept()[0])
+            behind.sendall(b"1")
+            assert peer.recv(1) == b"1"
+        assert len(peers) == WEBS == 2
+        assert harms.do(Harm(0.0, "cut web", WEBS + 1, 0.3, 0.5)) is Fate.DONE
+        with pytest.raises(ConnectionResetError):
+            peers[1].recv(1)
+        peers[0].settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            peers[0].recv(1)
+
+
+def _address(url: str) -> tuple[str, int]:
+    found = urlsplit(url)
+    return str(found.hostname), found.port or 0
 
 
 def test_what_is_to_be_torn_amid_a_stall_is_torn_after_it(
@@ -145,6 +176,32 @@ def test_a_disk_is_full_for_its_time(site: Site, harms: Harms) -> None:
     harms.end()
     assert harms.score.count("fill disk of log") == 1
     assert not _is_full(disk.folder)
+
+
+class Freed(Disk):
+    """Others free some of it as fast as it is filled, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(Path("freed"), 1)
+        self.times = times
+
+    def fill(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+    def free(self) -> None:
+        pass
+
+
+def test_a_disk_on_which_others_free_some_is_filled_again_within_the_time(
+    site: Site, harms: Harms
+) -> None:
+    site.disks["log"] = Freed(3)
+    assert harms.do(harm("fill disk of log", for_s=5.0)) is Fate.DONE
+    site.disks["log"] = Freed(1_000_000)
+    began_s = time.monotonic()
+    assert harms.do(harm("fill disk of log", for_s=0.3)) is Fate.FAILED
+    assert time.monotonic() - began_s >= 0.3
 
 
 def _is_full(folder: Path) -> bool:

@@ -55,14 +55,15 @@ class Disk:
         return None
 
     def fill(self) -> bool:
-        """Leave no byte free; False if others freed some as fast as it was filled.
+        """Leave no byte free; False if others freed some as fast as it was filled. Then what was
+        filled stays, and the next call goes on with it.
 
         Raises RuntimeError when nothing is mounted: the folder's own disk is not for filling.
         """
         if not self._is_mounted:
             raise RuntimeError(f"no small disk is mounted on {self.folder}: it cannot be filled")
         try:
-            with (self.folder / "ballast").open("wb", buffering=0) as ballast:
+            with (self.folder / "ballast").open("ab", buffering=0) as ballast:
                 return [self._is_filled(ballast, size) for size in (1 << 20, 1 << 12, 1)][-1]
         except OSError as error:
             if error.errno != errno.ENOSPC:

@@ -58,6 +58,11 @@ class EmbeddedLog:
         return self._process is not None and self._process.running
 
     @property
+    def process(self) -> Process | None:
+        """The last one; None before the first start."""
+        return self._process
+
+    @property
     def exit_code(self) -> int | None:
         """How the last process ended; None while it runs or before the first start."""
         return self._process.exit_code if self._process else None

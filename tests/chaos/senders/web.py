@@ -53,11 +53,17 @@ class OverWeb:
         return ()
 
     def _answer(self, client: httpx.Client, path: str, body: str) -> Document:
-        """The document; empty where nobody answered, or not with success."""
+        """The document; empty where nobody answered, not with success, or not as a whole."""
         try:
             answer = client.post(path, content=body)
         except httpx.HTTPError:
             return {}
         if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
             print(f"refused: {answer.text[:300]}", flush=True)
-        return answer.json() if answer.status_code == httpx.codes.OK else {}
+        if answer.status_code != httpx.codes.OK:
+            return {}
+        try:
+            document: Document = answer.json()
+        except ValueError:  # Torn on its way: nobody knows what it said.
+            return {}
+        return document
