@@ -22,6 +22,7 @@ TARGETS = (
     "kafka_socket",
     "load_reports",
     "log_segments",
+    "produce_lines",
     "record_batches",
     "rules_records",
     "shard_plan",
