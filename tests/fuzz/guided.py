@@ -16,7 +16,18 @@ _NATIVE = Path(__file__).parents[2] / "pipeline" / "native"
 COMPILED = ["pipeline.native", *(f"pipeline.native.{path.stem}" for path in _NATIVE.glob("*.py"))]
 """What Numba compiles must be left as it is."""
 
-OURS = ["pipeline", "schemas", "sketches", "jwt", "tarfile", "tomllib"]
+OURS = [
+    "pipeline",
+    "schemas",
+    "sketches",
+    "http.client",
+    "http.server",
+    "jwt",
+    "prometheus_client.exposition",
+    "tarfile",
+    "tomllib",
+]
+"""With what reads for us."""
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ TARGETS = (
     "kafka_socket",
     "load_reports",
     "log_segments",
+    "metrics_door",
     "produce_lines",
     "record_batches",
     "rules_records",
