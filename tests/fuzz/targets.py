@@ -37,6 +37,7 @@ TARGETS = (
     "tally_toml",
     "token_file",
     "web_api",
+    "web_connection",
 )
 
 BY_SOCKET = ("clickhouse_door", "kafka_socket")
