@@ -37,8 +37,10 @@ def check(chunk: Chunk, now_ms: int, once: str | None) -> Checked:
 
     With `once`, an event without an id gets one: this text and the byte its line begins at.
     """
+    # Of such a line only the beginning is here, and what that says is not what the line says.
+    too_long = {i for i, line in enumerate(chunk.lines) if len(line) > LINE_BYTES_MAX}
     lines = [line.strip() for line in chunk.lines]
-    kept = np.array([i for i, line in enumerate(lines) if 0 < len(line) <= LINE_BYTES_MAX], int)
+    kept = np.array([i for i, line in enumerate(lines) if line and i not in too_long], int)
     offsets = chunk.offsets[kept]
     decoded = decode(_as_records([lines[i] for i in kept.tolist()], offsets, now_ms))
     found = decoded.columns["offset"].to_numpy()
@@ -52,9 +54,7 @@ def check(chunk: Chunk, now_ms: int, once: str | None) -> Checked:
         for number, bad in zip(numbers.tolist(), decoded.refused, strict=True)
     ]
     refused += [
-        RefusedLine(chunk.number + i, f"longer than {LINE_BYTES_MAX} bytes")
-        for i, line in enumerate(lines)
-        if len(line) > LINE_BYTES_MAX
+        RefusedLine(chunk.number + i, f"longer than {LINE_BYTES_MAX} bytes") for i in too_long
     ]
     return Checked(good, columns, sorted(refused))
 

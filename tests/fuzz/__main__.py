@@ -6,8 +6,9 @@
     python -m tests.fuzz TARGET --minutes 1 --keep take what reaches further into the corpus
     python -m tests.fuzz TARGET FILE ...           the inputs in files, once more, with a traceback
 
-The exit code is 1 when something was found. An input that a run found is kept beside the corpus, in
-tests/fuzz/findings/TARGET, and its file is named in the output.
+The exit code is 1 when something was found, or when a run ended early, which a line then says. An
+input that a run found is kept beside the corpus, in tests/fuzz/findings/TARGET, and its file is
+named in the output.
 """
 
 from __future__ import annotations
@@ -37,18 +38,20 @@ def main(arguments: list[str]) -> int:
         print(why_not(), file=sys.stderr)
         return 2
     found = [_told(guided_run(name, asked.minutes, keeps=asked.keep)) for name in names]
-    return 1 if any(run.findings for run in found) else 0
+    return 1 if any(run.findings or run.shortfall for run in found) else 0
 
 
 def _told(run: Run) -> Run:
     print(
-        f"{run.target:22} {run.executions:>10} executions in {run.seconds:.0f} s, "
+        f"{run.target:22} {run.executions:>10} executions in {run.seconds} s, "
         f"{run.features} features, {len(run.findings)} findings",
         flush=True,
     )
     for path in run.findings:
         print(f"    {path}", flush=True)
-    if run.findings:
+    if run.shortfall:
+        print(f"    {run.shortfall}", flush=True)
+    if run.findings or run.shortfall:
         print(run.output[-4000:], flush=True)
     return run
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +21,37 @@ MEMORY_MB_MAX = 2048
 
 _GRACE_S = 120.0
 _ROOT = Path(__file__).parents[2]
+_PROGRAM = ("-m", "tests.fuzz.guided")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run did. `features` is how much libFuzzer says it has reached."""
+    """What a run did. `features` is how much libFuzzer says it has reached, and `seconds` how long
+    it says that it ran, which it does at its end alone.
+    """
 
     target: str
     executions: int
-    seconds: float
+    asked_s: int
+    seconds: int
+    code: int
     features: int
     findings: list[Path]
     output: str
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why the run does not count as one of so many minutes, if it does not.
+
+        A process that was killed leaves no finding behind, and one that fell over an input that was
+        kept before leaves no new one.
+        """
+        if self.code == 0 and self.seconds >= self.asked_s:
+            return None
+        return (
+            f"ended early: exit code {self.code}, after {self.seconds} of {self.asked_s} s as "
+            "libFuzzer counts them"
+        )
 
 
 def is_installed() -> bool:
@@ -54,21 +72,23 @@ def guided_run(target: str, minutes: float, *, keeps: bool = False) -> Run:
     findings = corpus.FINDINGS / target
     findings.mkdir(parents=True, exist_ok=True)
     known = set(findings.iterdir())
-    began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as seeds:
         for data in [*load(target).seeds(), *corpus.kept(target)]:
             corpus.keep(Path(seeds), data)
         seconds = max(1, round(minutes * 60))
         options = [made, seeds, f"-max_total_time={seconds}", f"-artifact_prefix={findings}/"]
-        output = _guided(target, options, seconds + _GRACE_S)
+        code, output = _guided(target, options, seconds + _GRACE_S)
         if keeps:
             _take(target, Path(made))
     executions = re.findall(r"^#(\d+)\s", output, re.MULTILINE)
     features = re.findall(r"\bft: (\d+)", output)
+    done = re.findall(r"^Done \d+ runs in (\d+) second", output, re.MULTILINE)
     return Run(
         target,
         int(executions[-1]) if executions else 0,
-        time.monotonic() - began_s,
+        seconds,
+        int(done[-1]) if done else 0,
+        code,
         int(features[-1]) if features else 0,
         sorted(path for path in set(findings.iterdir()) - known if _is_finding(path)),
         output,
@@ -90,11 +110,11 @@ def _take(target: str, made: Path) -> None:
         corpus.keep(corpus.folder_of(target), data)
 
 
-def _guided(target: str, options: list[str], timeout_s: float) -> str:
+def _guided(target: str, options: list[str], timeout_s: float) -> tuple[int, str]:
+    """The exit code, and what was printed."""
     command = [
         sys.executable,
-        "-m",
-        "tests.fuzz.guided",
+        *_PROGRAM,
         target,
         *options,
         f"-max_len={corpus.INPUT_BYTES_MAX}",
@@ -111,4 +131,4 @@ def _guided(target: str, options: list[str], timeout_s: float) -> str:
         text=True,
         errors="replace",
     )
-    return ended.stdout + ended.stderr
+    return ended.returncode, ended.stdout + ended.stderr

@@ -22,6 +22,8 @@ TARGETS = (
     "kafka_socket",
     "load_reports",
     "log_segments",
+    "metrics_door",
+    "produce_lines",
     "record_batches",
     "rules_records",
     "shard_plan",
@@ -35,6 +37,7 @@ TARGETS = (
     "tally_toml",
     "token_file",
     "web_api",
+    "web_connection",
 )
 
 BY_SOCKET = ("clickhouse_door", "kafka_socket")

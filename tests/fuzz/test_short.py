@@ -97,6 +97,8 @@ def test_ten_minutes_of_guided_inputs_find_nothing(name: str) -> None:
     print(f"{name}: {run.executions} executions, {run.features} features")
     assert not run.findings, run.output[-4000:]
     assert run.executions > 0, run.output[-4000:]
+    assert run.code == 0, run.output[-4000:]
+    assert run.seconds >= LONG_MINUTES * 60, run.output[-4000:]
 
 
 def test_the_corpus_is_small() -> None:

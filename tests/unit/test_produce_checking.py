@@ -41,6 +41,22 @@ def test_a_line_that_is_longer_than_a_message_is_refused() -> None:
     assert checked.refused == [(2, f"longer than {LINE_BYTES_MAX} bytes"), (3, "not JSON")]
 
 
+@pytest.mark.parametrize(
+    "long",
+    [
+        b'{"counter":"a:b"}' + b" " * LINE_BYTES_MAX + b"and more",
+        b" " * LINE_BYTES_MAX + b' {"counter":"a:b"}',
+        b'{"counter":"a:b"' + b" " * LINE_BYTES_MAX + b"}",
+    ],
+    ids=["more after an event", "an event after blanks", "blanks in an event"],
+)
+def test_a_line_is_not_taken_for_what_its_beginning_says_where_blanks_follow(long: bytes) -> None:
+    """Only that much of it was read. It would be sent, passed over, or said to be no JSON."""
+    checked = check(chunk_of(long + b"\nbad\n"), NOW_MS, None)
+    assert checked.lines == []
+    assert checked.refused == [(1, f"longer than {LINE_BYTES_MAX} bytes"), (2, "not JSON")]
+
+
 @pytest.mark.parametrize("data", [b"\n", b"\n\n  \n", b"bad\n"])
 def test_a_chunk_without_events_is_empty(data: bytes) -> None:
     for once in (None, "0123"):
