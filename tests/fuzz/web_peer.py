@@ -31,7 +31,12 @@ class Peer:
         self.state = ServerState()
         self.loop = _Loop()
         self.connection = Connection(
-            _config(self.app), self.state, {}, cast("Any", self.loop), connections_max=1_000
+            _config(self.app),
+            self.state,
+            {},
+            cast("Any", self.loop),
+            served_max=1_000,
+            connections_max=1_001,
         )
         self.wire = _Wire(self.connection)
         self.connection.connection_made(cast("Any", self.wire))
