@@ -6,7 +6,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import httpx
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -60,7 +60,7 @@ def _get(client: httpx.Client, path: str) -> None:
 
 
 class Watch:
-    """From `start` to `stop`: memory and handles of each process, reads, and strict commands."""
+    """As a context: memory and handles of each process, reads, and strict commands."""
 
     def __init__(
         self, pids: Mapping[str, int], known: Mapping[str, Callable[[float], float]], web: str
@@ -83,17 +83,22 @@ class Watch:
             for one in (self._sample, self._learn, self._read, self._command)
         ]
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
+        """Nothing is left running at the end, whatever it ends by."""
         self._began_s = time.monotonic()
         for thread in self._threads:
             thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(TIMEOUT_S * 2)
 
     def stop(self) -> None:
         """Blocks until what was begun has ended. Raises RuntimeError if that ended before."""
         ended = [thread.name for thread in self._threads if not thread.is_alive()]
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join(TIMEOUT_S * 2)
+        self.__exit__()
         if ended:
             raise RuntimeError(f"watching broke off: {', '.join(ended)}; see above")
 
