@@ -386,6 +386,25 @@ def test_what_is_incomplete_is_asked_again_until_it_is_not(
     assert len(told) > 100
 
 
+def test_a_decision_is_waited_for_as_long_as_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "AGAIN_EVERY_S", 0.0)
+    tries = [0]
+
+    def busy(_asked: Asked, document: dict[str, Any]) -> None:
+        tries[0] += 1
+        document["status"] = 503 if tries[0] < 50 else 200
+
+    assert differences(of("increment", busy))[0] == []
+    assert tries[0] == 50
+    monkeypatch.setattr(asking, "AGAIN_S", 0.05)
+    for status in (503, 504, 500, 404):
+        never = of("increment", lambda _, document: document.update(status=status))  # noqa: B023
+        [found] = differences(never)[0]
+        assert (found.kind, found.where) == ("answer", "web /counters/stock%3Aa/increment")
+
+
 @pytest.mark.parametrize(
     "never", [{"complete": False}, {"status": 503}, {"status": 500}, {"status": 404}]
 )

@@ -179,7 +179,8 @@ def _of_strict(web: Web, decisions: Decisions) -> Iterator[Difference]:
     again = known[-ASKED_AGAIN:]
     told = at_once([web], Web.decision, [(command,) for command, _ in again])
     for (command, answers), answer in zip(again, told, strict=True):
-        if answer != answers[0]:
+        # What was not answered at all is told as such.
+        if answer is not None and answer != answers[0]:
             key = (command["counter"], command["id"])
             yield Difference("decision", "web, asked again", key, answers[0], answer)
 
