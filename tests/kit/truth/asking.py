@@ -74,6 +74,16 @@ class Web:
         document = self.ask(f"/counters/{quote(counter, safe='')}/live")
         return {(counter, ALL, EVER): document["net"]} if document else {}
 
+    def key(self, key: str) -> dict[Any, int]:
+        """What each family that has counted a key has of it."""
+        document = self.ask(f"/keys/{quote(key, safe='')}")
+        return {(one["counter"], ALL, EVER): one["net"] for one in document.get("counters", ())}
+
+    def regions(self, counter: str) -> dict[Any, int]:
+        """What each region that is known has of a counter."""
+        document = self.ask(f"/counters/{quote(counter, safe='')}/regions")
+        return {(counter, one["region"], EVER): one["net"] for one in document.get("regions", ())}
+
     def windows(self, counter: str, grain: str, region: str) -> dict[Any, int]:
         """One counter's windows, by the places of Expected.counts, and what they come to."""
         path = f"/counters/{quote(counter, safe='')}/windows"

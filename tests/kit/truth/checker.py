@@ -19,7 +19,7 @@ from tests.kit.truth.sketched import Sketched
 SHOWN = 10
 SAMPLES = {1_000: None, 40_000: 10}
 """Up to so many increments, so many questions of each kind and grain go to the web API: of a small
-run all, of one of some minutes a hundred and fifty altogether, so that it is quick."""
+run all, of one of some minutes a hundred and seventy altogether, so that it is quick."""
 
 SAMPLE_OF_MORE = 60
 """After half an hour there are too many for all. ClickHouse is asked for every number anyway."""

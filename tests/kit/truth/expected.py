@@ -1,8 +1,9 @@
 """Every number that must come of the increments, added up in the plainest way. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from tests.kit.truth.kinds import MEMBERS_BY_MINUTES, family_of
 from tests.kit.truth.record import Document
 
 GRAINS_S = {"1m": 60, "1h": 3_600, "1d": 86_400}
@@ -70,9 +71,11 @@ class Expected:
         return dict(sums)
 
     def members(self, grain: str) -> dict[Place, set[str]]:
-        """Who added something, by the same places as counts."""
+        """Who added something, by the same places as counts; by minutes where those are kept."""
         found: dict[Place, set[str]] = defaultdict(set)
         for (counter, region, minute_s), members in self._members.items():
+            if grain == "1m" and family_of({"counter": counter}) not in MEMBERS_BY_MINUTES:
+                continue
             start_s = minute_s // GRAINS_S[grain] * GRAINS_S[grain]
             found[counter, region, start_s] |= members
             found[counter, ALL, start_s] |= members
@@ -92,11 +95,36 @@ class Expected:
         Of equal counts the first by name leads; what is not above zero has no place, nor has the
         sum of a whole family, whose key is empty. Where nothing has a place the ranking is empty.
         """
-        found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
-        for (counter, region, start_s), count in self.counts(grain).items():
-            ranking = found[counter.partition(":")[0], region, start_s]
-            if count > 0 and not counter.endswith(":"):
-                ranking.append((counter, count))
-        for ranking in found.values():
-            ranking.sort(key=lambda one: (-one[1], one[0].encode()))
-        return dict(found)
+        return _ranked(self.counts(grain))
+
+    def newest_rankings(self, grain: str, now_s: int) -> dict[Place, list[tuple[str, int]]]:
+        """Of each family the one of its newest window, which is never one ahead of the clock."""
+        newest: dict[str, int] = defaultdict(int)
+        for counter, _, minute_s in self._minutes:
+            family = family_of({"counter": counter})
+            newest[family] = max(newest[family], min(minute_s, now_s))
+        starts = {one: at_s // GRAINS_S[grain] * GRAINS_S[grain] for one, at_s in newest.items()}
+        rankings = self.rankings(grain)
+        return {
+            place: ranking for place, ranking in rankings.items() if place[2] == starts[place[0]]
+        }
+
+    def last_rankings(self, last_s: int, now_s: int) -> dict[Place, list[tuple[str, int]]]:
+        """By all minutes that began in the last seconds, or later; their window is EVER."""
+        sums: dict[Place, int] = defaultdict(int)
+        for (counter, region, minute_s), count in self._minutes.items():
+            if minute_s > now_s - last_s:
+                sums[counter, region, EVER] += count
+                sums[counter, ALL, EVER] += count
+        return _ranked(sums)
+
+
+def _ranked(counts: Mapping[Place, int]) -> dict[Place, list[tuple[str, int]]]:
+    found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
+    for (counter, region, start_s), count in counts.items():
+        ranking = found[family_of({"counter": counter}), region, start_s]
+        if count > 0 and not counter.endswith(":"):
+            ranking.append((counter, count))
+    for ranking in found.values():
+        ranking.sort(key=lambda one: (-one[1], one[0].encode()))
+    return dict(found)

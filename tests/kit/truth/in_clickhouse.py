@@ -15,7 +15,7 @@ from tests.kit.truth.differences import (
     compared_rankings,
     compared_sizes,
 )
-from tests.kit.truth.expected import ALL, GRAINS_S, Expected
+from tests.kit.truth.expected import ALL, EVER, GRAINS_S, Expected
 from tests.kit.truth.ledger import Decisions
 from tests.kit.truth.record import Record
 from tests.kit.truth.sketched import Sketched
@@ -23,7 +23,11 @@ from tests.kit.truth.sketched import Sketched
 TIMEOUT_S = 180.0
 """On a busy machine an answer may take long; that is no difference."""
 
-UNIQUE_GRAINS = ("1h", "1d")
+MINUTE_S = 60
+CLOCK_TRIES = 10
+LAST_S = {"top_last_hour": 3_600, "top_last_day": 86_400}
+"""Views of the time up to now, and how long that is."""
+
 SAMPLE_CHARACTERS = 100
 _LIVE = "build IN (SELECT build FROM tally.live_builds)"
 
@@ -78,17 +82,33 @@ class ClickHouse:
             )
         )
 
-    def rankings(self, grain: str) -> dict[Any, list[tuple[str, int]]]:
+    def rankings(self, view: str) -> dict[Any, list[tuple[str, int]]]:
         """Counters with their counts in the order of their ranks."""
+        window = EVER if view in LAST_S else "toUnixTimestamp(window)"
         rows = self.rows(
-            "SELECT toString(family), region, toUnixTimestamp(window), rank, counter, "
-            f"toInt64(count) FROM tally.top_by_window_{grain} ORDER BY ALL"
+            f"SELECT toString(family), region, {window} AS start, rank, counter, "
+            f"toInt64(count) FROM tally.{view} ORDER BY ALL"
         )
         found: dict[Any, list[tuple[str, int]]] = defaultdict(list)
         for family, region, start_s, rank, counter, count in rows:
             found[family, region, start_s].append((counter, count))
             assert len(found[family, region, start_s]) == rank, f"no rank of its own: {counter}"
         return dict(found)
+
+    def rankings_now(self, view: str) -> tuple[int, dict[Any, list[tuple[str, int]]]]:
+        """What the clock was, and what a view tells that goes by its minute.
+
+        Asks again where a minute began meanwhile; raises AssertionError where one always does.
+        """
+        for _ in range(CLOCK_TRIES):
+            before_s, found, after_s = self._now_s(), self.rankings(view), self._now_s()
+            if before_s // MINUTE_S == after_s // MINUTE_S:
+                return after_s, found
+        raise AssertionError(f"{view} was never answered within a minute of the clock")
+
+    def _now_s(self) -> int:
+        [[now_s]] = self.rows("SELECT toUnixTimestamp(now())")
+        return int(now_s)
 
     def buckets(self, grain: str) -> dict[Any, int]:
         """What each bucket of the sketches holds, by family, region, window and bucket."""
@@ -124,11 +144,8 @@ def differences(
         for grain in GRAINS_S:
             found = server.counts(grain)
             yield from compared(f"clickhouse counts_{grain}", expected.counts(grain), found)
-            rankings = server.rankings(grain)
-            where = f"clickhouse top_by_window_{grain}"
-            listed = {key: rank for key, rank in expected.rankings(grain).items() if rank}
-            yield from compared_rankings(where, listed, rankings)
-        for grain in UNIQUE_GRAINS:
+        yield from _of_rankings(server, expected)
+        for grain in GRAINS_S:
             members = expected.members(grain)
             where = f"clickhouse uniques_{grain}"
             yield from compared_sizes(where, members, server.uniques(grain))
@@ -142,6 +159,25 @@ def differences(
         yield from _letters(record, server.letters())
     finally:
         server.close()
+
+
+def _of_rankings(server: ClickHouse, expected: Expected) -> Iterator[Difference]:
+    """Of every window, of the newest of each family, and of the time up to now."""
+    for grain in GRAINS_S:
+        found = server.rankings(view := f"top_by_window_{grain}")
+        yield from compared_rankings(f"clickhouse {view}", _listed(expected.rankings(grain)), found)
+        now_s, found = server.rankings_now(view := f"top_{grain}")
+        wanted = _listed(expected.newest_rankings(grain, now_s))
+        yield from compared_rankings(f"clickhouse {view}", wanted, found)
+    for view, last_s in LAST_S.items():
+        now_s, found = server.rankings_now(view)
+        wanted = _listed(expected.last_rankings(last_s, now_s))
+        yield from compared_rankings(f"clickhouse {view}", wanted, found)
+
+
+def _listed(rankings: Mapping[Any, list[tuple[str, int]]]) -> dict[Any, list[tuple[str, int]]]:
+    """Where nothing has a place there is no row."""
+    return {key: ranking for key, ranking in rankings.items() if ranking}
 
 
 def _registers(members: Mapping[Any, set[str]]) -> dict[Any, int]:
