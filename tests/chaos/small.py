@@ -11,7 +11,7 @@ from tests.chaos.buyers import Buyer
 from tests.chaos.quiet import settle
 from tests.chaos.rules import FIRST
 from tests.chaos.senders.foreign import Foreign
-from tests.chaos.workload import Workload
+from tests.chaos.workload import Workload, refusables
 from tests.integration.worker.events import PARTITIONS
 from tests.integration.worker.site import make_topic
 from tests.kit.embedded import EmbeddedLog
@@ -35,6 +35,9 @@ SPOILT = ("lost", "doubled", "minute", "region", "members", "other")
 
 FEW = {"likes:key-1", "likes:key-2", "views:key-1", "views:key-2", "hearts:post-1", "hearts:post-2"}
 """Each counter is some questions to the web API."""
+
+REFUSED = range(5000, 5040)
+"""Numbers of what must be refused: some of each sort."""
 
 
 @dataclass
@@ -108,10 +111,15 @@ def send(kafka: str, path: Path) -> None:
             }
     journal.send(documents)
     way.send(documents)
-    journal.send_refusable(5000, text := workload.refusable(5000, now_ms))
-    way.send_refusable(5000, text)
+    reasons = set()
+    for number in REFUSED:
+        refusable = workload.refusable(number, now_ms)
+        reasons.add(refusable.why)
+        journal.send_refusable(number, refusable)
+        way.send_refusable(number, refusable.text)
     journal.acknowledge(way.acknowledged(30))
-    assert len(journal.acknowledged) == len(documents) + 1
+    assert len(journal.acknowledged) == len(documents) + len(REFUSED)
+    assert reasons == {why for _, why in refusables(now_ms)}
     journal.close()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.chaos.small import Checked, small_site
 from tests.kit.registers import estimate_of, registers_of, uniques_of
@@ -100,14 +101,8 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
         checked.command(f"ALTER TABLE {cells} DELETE {moved}")
     for grain in ("1h", "1d"):
         checked.command(f"ALTER TABLE tally.distinct_{grain} DELETE {key.format('members')}")
-    checked.command(
-        "ALTER TABLE tally.dead_letters UPDATE sample = 'made up' WHERE build = 1 "
-        "SETTINGS mutations_sync = 2"
-    )
     found = checked.verdict().differences
-    letters = [one for one in found if one.kind == "letter"]
-    assert [(one.expected, one.found) for one in letters] == [(1, 0), (0, 1)]
-    counts = [one for one in found if one.kind not in {"ranking", "letter"}]
+    counts = [one for one in found if one.kind != "ranking"]
     told = {
         (one.key[0], one.kind): {each.where for each in counts if each.key[0] == one.key[0]}
         for one in counts
@@ -136,7 +131,45 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
     assert len(told) == 6
     rankings = {one.where for one in found if one.kind == "ranking"}
     for grain in ("1m", "1h", "1d"):
-        assert {f"clickhouse top_by_window_{grain}", f"web top of {grain}"} <= rankings
+        wheres = {f"top_by_window_{grain}", f"top_{grain}", "top_last_hour", "top_last_day"}
+        assert {*(f"clickhouse {one}" for one in wheres), f"web top of {grain}"} <= rankings
+
+
+LETTER_SPOILS = (
+    "UPDATE sample = concat(leftUTF8(sample, 150), 'xx', substringUTF8(sample, 153))",
+    "UPDATE reason = 'not JSON'",
+    "UPDATE bytes = bytes + 1",
+    "DELETE",
+)
+
+
+def test_each_way_to_spoil_a_dead_letter_is_told(checked: Checked) -> None:
+    letters = [one for one in checked.verdict().differences if one.kind == "letter"]
+    assert letters == []
+    query = "SELECT shard, offset FROM tally.dead_letters FINAL ORDER BY bytes DESC, shard, offset"
+    places = checked.tally.rows(query)
+    for spoil, place in zip(LETTER_SPOILS, places, strict=False):
+        where = f"WHERE (shard, offset) = {place} SETTINGS mutations_sync = 2"
+        checked.command(f"ALTER TABLE tally.dead_letters {spoil} {where}")
+    shard, offset = places[len(LETTER_SPOILS)]
+    checked.command(
+        "INSERT INTO tally.dead_letters SELECT build, shard, offset + 1000, row, log_time, reason, "
+        f"bytes, sample FROM tally.dead_letters WHERE (shard, offset) = ({shard}, {offset})"
+    )
+    producer = Producer({"bootstrap.servers": checked.tally.kafka})
+    names = ("partition", "offset", "row", "bytes", "timestamp", "reason")
+    headers: dict[str, str | bytes | None] = {f"tally-{name}": "7" for name in names}
+    producer.produce("tally.dead-letters", b"made up", b"7/7/7", headers=headers)
+    assert producer.flush(60) == 0
+    letters = [one for one in checked.verdict().differences if one.kind == "letter"]
+    in_table, in_topic = (
+        [one.key[:2] for one in letters if one.where == where]
+        for where in ("clickhouse dead_letters", "topic of dead letters")
+    )
+    spoilt = [*places[: len(LETTER_SPOILS)], (shard, offset + 1000)]
+    assert sorted(in_table) == sorted(spoilt)
+    assert in_topic == [(7, 7)]
+    assert len(letters) == len(in_table) + len(in_topic)
 
 
 def test_spoilt_sketches_members_and_decisions_are_told(checked: Checked, tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kit.truth import in_clickhouse, over_web, quotas, strict
+from tests.kit.truth import in_clickhouse, letters, over_web, quotas, strict
 from tests.kit.truth.asking import Webs
 from tests.kit.truth.differences import Difference
 from tests.kit.truth.expected import Expected
-from tests.kit.truth.in_log import read_commands, read_log, settle_unknown
+from tests.kit.truth.in_log import read_commands, read_letters, read_log, settle_unknown
 from tests.kit.truth.kinds import ONCE, SKETCHED, family_of, summed
 from tests.kit.truth.ledger import Decisions
 from tests.kit.truth.once import decided, settle_once
@@ -91,6 +91,8 @@ def check(
     logged = read_log(kafka)
     counted, wrong = settle_unknown(record, logged)
     wrong += settle_once(record, logged.once)
+    refused, wrong_letters = letters.refused_in_log(record, logged.refusable)
+    wrong += wrong_letters
     added = [summed(one) for one in counted if family_of(one) not in ONCE]
     once = decided(logged.once)
     expected, sketched = Expected([*added, *once]), Sketched(counted, logged.sketched)
@@ -115,9 +117,10 @@ def check(
     commands = read_commands(kafka)
     verdict.differences += strict.differences(decisions, commands)
     verdict.differences += quotas.differences(decisions, commands)
+    verdict.differences += letters.in_topic(refused, read_letters(kafka))
     if clickhouse is not None:
         verdict.differences += in_clickhouse.differences(
-            clickhouse, expected, record, sketched, decisions
+            clickhouse, expected, refused, sketched, decisions
         )
     if webs:
         seed = f"{verdict.sent} {verdict.windows}"

@@ -1,14 +1,14 @@
 """The numbers that ClickHouse has, asked over plain HTTP, beside those that must be there."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 
 from tests.kit.registers import REGISTER_BITS, registers_of
-from tests.kit.truth import strict
+from tests.kit.truth import letters, strict
 from tests.kit.truth.differences import (
     Difference,
     compared,
@@ -17,7 +17,8 @@ from tests.kit.truth.differences import (
 )
 from tests.kit.truth.expected import ALL, EVER, GRAINS_S, Expected
 from tests.kit.truth.ledger import Decisions
-from tests.kit.truth.record import Record
+from tests.kit.truth.letters import Letter, LetterPlace
+from tests.kit.truth.record import Refusable
 from tests.kit.truth.sketched import Sketched
 
 TIMEOUT_S = 180.0
@@ -28,7 +29,6 @@ CLOCK_TRIES = 10
 LAST_S = {"top_last_hour": 3_600, "top_last_day": 86_400}
 """Views of the time up to now, and how long that is."""
 
-SAMPLE_CHARACTERS = 100
 _LIVE = "build IN (SELECT build FROM tally.live_builds)"
 
 
@@ -123,10 +123,16 @@ class ClickHouse:
     def strict_totals(self) -> dict[Any, int]:
         return self._keyed(self.rows("SELECT counter, value FROM tally.strict_totals"))
 
-    def letters(self) -> list[str]:
-        """The beginnings of what was refused."""
-        query = f"SELECT sample FROM tally.dead_letters FINAL WHERE {_LIVE}"
-        return [sample[:SAMPLE_CHARACTERS] for (sample,) in self.rows(query)]
+    def letters(self) -> list[tuple[LetterPlace, Letter]]:
+        """What was refused, by its place, with its beginning."""
+        query = (
+            "SELECT shard, offset, row, toUnixTimestamp64Milli(log_time), sample, bytes, reason "
+            f"FROM tally.dead_letters FINAL WHERE {_LIVE}"
+        )
+        return [
+            (LetterPlace(*place), Letter(sample.encode(), bytes_total, reason))
+            for *place, sample, bytes_total, reason in self.rows(query)
+        ]
 
     def _keyed(self, rows: list[list[Any]]) -> dict[Any, int]:
         found = {tuple(key): value for *key, value in rows}
@@ -135,7 +141,11 @@ class ClickHouse:
 
 
 def differences(
-    url: str, expected: Expected, record: Record, sketched: Sketched, decisions: Decisions
+    url: str,
+    expected: Expected,
+    refused: Mapping[LetterPlace, Refusable],
+    sketched: Sketched,
+    decisions: Decisions,
 ) -> Iterator[Difference]:
     """All that is not what it must be in ClickHouse."""
     server = ClickHouse(url)
@@ -156,7 +166,7 @@ def differences(
             yield from compared(where, sketched.buckets(grain), server.buckets(grain))
         where = "clickhouse strict_totals"
         yield from compared(where, strict.totals(decisions), server.strict_totals())
-        yield from _letters(record, server.letters())
+        yield from letters.in_table(refused, server.letters())
     finally:
         server.close()
 
@@ -187,16 +197,3 @@ def _registers(members: Mapping[Any, set[str]]) -> dict[Any, int]:
         if region != ALL
         for register, rank in registers_of(those).items()
     }
-
-
-def _letters(record: Record, found: list[str]) -> Iterator[Difference]:
-    """Each that was refused has a letter, and nothing has one that should have been counted."""
-    where, seen = "clickhouse dead_letters", Counter(found)
-    wanted = [text[:SAMPLE_CHARACTERS] for text in record.refused]
-    allowed = {*wanted, *(text[:SAMPLE_CHARACTERS] for text in record.perhaps_refused)}
-    for text in wanted:
-        if seen[text] != 1:
-            yield Difference("letter", where, (text,), 1, seen[text])
-    for text, count in seen.items():
-        if text not in allowed:
-            yield Difference("letter", where, (text,), 0, count)
