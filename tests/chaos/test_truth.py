@@ -37,8 +37,9 @@ def test_what_was_counted_is_found_true(checked: Checked) -> None:
     verdict = checked.verdict()
     assert verdict.differences == [], str(verdict)
     assert verdict.acknowledged == verdict.sent > 100
-    assert verdict.counters == 4 + 6 + 2 + 1, "ordinary, spoilt, once per member, a sketched sum"
+    assert verdict.counters == 4 + 7 + 2 + 1, "ordinary, spoilt, once per member, a sketched sum"
     assert verdict.estimated > 20
+    assert verdict.adjusted == 4
     assert verdict.once > 0
     assert verdict.repeats > 0
     assert verdict.decided == 10 + 18, "stocks and quotas"
@@ -99,6 +100,8 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
         )
         moved = "WHERE counter = 'moved' SETTINGS mutations_sync = 2"
         checked.command(f"ALTER TABLE {cells} DELETE {moved}")
+    wait = "SETTINGS mutations_sync = 2"
+    checked.command(f"ALTER TABLE tally.adjustments DELETE WHERE grain = '1h' {wait}")
     for grain in ("1h", "1d"):
         checked.command(f"ALTER TABLE tally.distinct_{grain} DELETE {key.format('members')}")
     found = checked.verdict().differences
@@ -108,7 +111,7 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
         for one in counts
     }
     assert {key for key, _ in told} == {
-        f"spoilt:{name}" for name in ("lost", "doubled", "minute", "region", "members")
+        f"spoilt:{name}" for name in ("lost", "doubled", "minute", "region", "members", "adjusted")
     }
     everywhere = {
         "clickhouse totals",
@@ -128,7 +131,10 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
     }
     # Asked for in the one region where it was, it is lost; nothing else is told as two things.
     assert {key for key, kind in told if (key, kind) == ("spoilt:region", "lost")}
-    assert len(told) == 6
+    of_hour = {"clickhouse totals", "clickhouse counts_1h", "clickhouse counts_1d", "web regions"}
+    assert of_hour <= told["spoilt:adjusted", "lost"]
+    assert "clickhouse counts_1m" not in told["spoilt:adjusted", "lost"]
+    assert len(told) == 7
     rankings = {one.where for one in found if one.kind == "ranking"}
     for grain in ("1m", "1h", "1d"):
         wheres = {f"top_by_window_{grain}", f"top_{grain}", "top_last_hour", "top_last_day"}

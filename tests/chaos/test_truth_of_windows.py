@@ -1,6 +1,6 @@
 """What the truth checker holds of minutes of members, and of rankings that go by the clock."""
 
-from tests.kit.truth.expected import Expected
+from tests.kit.truth.expected import ALL, EVER, Adjustment, Expected
 from tests.kit.truth.record import Document
 
 NOW_MS = 1_794_000_000_000
@@ -37,3 +37,32 @@ def test_rankings_of_now_are_those_of_the_newest_window_and_of_the_last_minutes(
         rankings = expected.last_rankings(3_600, now_s)
         assert len(rankings["a", "*", -1]) == listed
         assert (("b", "*", -1) in rankings) == (now_s < minute_s + 60)
+
+
+def test_adjustments_are_in_their_windows_in_those_around_them_and_in_the_total() -> None:
+    hour_s, day_s = NOW_MS // 3_600_000 * 3_600, NOW_MS // 86_400_000 * 86_400
+    one: Document = {"counter": "a:b", "delta": 1, "region": "eu", "at": hour_s * 1000}
+    adjustments = [
+        Adjustment("a:b", "us", 10, None, 0),
+        Adjustment("a:b", "eu", 200, "1m", hour_s + 60),
+        Adjustment("a:b", "eu", 3_000, "1h", hour_s),
+        Adjustment("a:c", "eu", 40_000, "1d", day_s),
+    ]
+    expected = Expected([one], adjustments)
+    assert expected.totals() == {("a:b",): 3_211, ("a:c",): 40_000}
+    by_region = expected.totals_by_region()
+    assert (by_region["a:b", "us", EVER], by_region["a:b", "eu", EVER]) == (10, 3_201)
+    for grain, counts in (
+        ("1m", {("a:b", hour_s): 1, ("a:b", hour_s + 60): 200}),
+        ("1h", {("a:b", hour_s): 3_201}),
+        ("1d", {("a:b", day_s): 3_201, ("a:c", day_s): 40_000}),
+    ):
+        assert expected.counts(grain) == {
+            (counter, region, start_s): count
+            for (counter, start_s), count in counts.items()
+            for region in ("eu", ALL)
+        }
+    assert expected.members("1d") == {}
+    now_s = hour_s + 90
+    assert expected.last_rankings(3_600, now_s)["a", ALL, EVER] == [("a:b", 201)]
+    assert expected.newest_rankings("1m", now_s)["a", ALL, hour_s + 60] == [("a:b", 200)]

@@ -44,6 +44,9 @@ class Verdict:
     """Increments that count, of families that count once per member; and those that do not."""
 
     repeats: int = 0
+    adjusted: int = 0
+    """Additive corrections that the log has."""
+
     decided: int = 0
     """Commands of strict counters, and how many of them were refused."""
 
@@ -64,8 +67,8 @@ class Verdict:
                 f"{self.counters:,} counters, {self.windows:,} minutes of them in regions",
                 (
                     f"{self.estimated:,} sketched counters; once per member {self.once:,} and "
-                    f"{self.repeats:,} repeats; {self.decided:,} strict commands decided, "
-                    f"{self.refused:,} of them refused"
+                    f"{self.repeats:,} repeats; {self.adjusted:,} adjustments; {self.decided:,} "
+                    f"strict commands decided, {self.refused:,} of them refused"
                 ),
                 f"{self.asked:,} of {self.questions:,} questions to the web API asked",
                 ", ".join(f"{kinds[kind]} {kind}" for kind in ("lost", "doubled", "misplaced"))
@@ -95,10 +98,12 @@ def check(
     wrong += wrong_letters
     added = [summed(one) for one in counted if family_of(one) not in ONCE]
     once = decided(logged.once)
-    expected, sketched = Expected([*added, *once]), Sketched(counted, logged.sketched)
+    adjustments = logged.adjustments.values()
+    expected, sketched = Expected([*added, *once], adjustments), Sketched(counted, logged.sketched)
     # The web API has no windows in which there were repeats alone, and takes no family's sum.
     asked = Expected(
-        one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED
+        [one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED],
+        adjustments,
     )
     verdict = Verdict(
         sent=len(record.acknowledged) + len(record.unknown),
@@ -109,6 +114,7 @@ def check(
         estimated=len(sketched.counters()),
         once=sum(1 for one in once if one["delta"]),
         repeats=sum(1 for one in once if not one["delta"]),
+        adjusted=len(adjustments),
         decided=len(decisions.commands),
         refused=sum(1 for answers in decisions.answers if answers and not answers[0].accepted),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from tests.kit.truth.expected import Adjustment
 from tests.kit.truth.kinds import ONCE, SKETCHED, family_of
 from tests.kit.truth.ledger import LoggedCommand
 from tests.kit.truth.letters import Letter, LetterPlace
@@ -26,6 +27,7 @@ CONSUME_S = 0.1
 DEFAULTS = {"delta": 1, "region": ""}
 """What need not be written."""
 
+ADJUSTMENT = b"adjustment"
 FRAME = b"application/vnd.apache.arrow.stream"
 
 
@@ -42,6 +44,9 @@ class Logged:
 
     sketched: list[LoggedRow] = field(default_factory=list)
     """Increments of sketched families, in the same order, each with the log's time."""
+
+    adjustments: dict[tuple[str, str], Adjustment] = field(default_factory=dict)
+    """Additive corrections by counter and id: of equal ones the first holds."""
 
     refusable: dict[LetterPlace, bytes] = field(default_factory=dict)
     """Records that must be refused, by their places."""
@@ -138,8 +143,11 @@ def _records(consumer: Consumer, end: int) -> Iterator[Message]:
 
 def _take(record: Message, log_ms: int, found: Logged) -> None:
     headers = dict(record.headers() or [])
+    value = _bytes(record.value())
+    if headers.get("tally-kind") == ADJUSTMENT:
+        one = json.loads(value)
+        found.adjustments.setdefault((one["counter"], one["id"]), _adjustment(one))
     if "tally-kind" not in headers:
-        value = _bytes(record.value())
         is_frame = headers.get("content-type") == FRAME
         rows = _rows(value, is_frame)
         found.rows += len(rows)
@@ -150,6 +158,11 @@ def _take(record: Message, log_ms: int, found: Logged) -> None:
             found.refusable[LetterPlace(*place)] = value
         found.once += [row for row in counted if family_of(row) in ONCE]
         found.sketched += [LoggedRow(row, log_ms) for row in counted if family_of(row) in SKETCHED]
+
+
+def _adjustment(one: Document) -> Adjustment:
+    of = one["counter"], one.get("region", ""), one["by"]
+    return Adjustment(*of, one.get("grain"), one.get("window", 0) // 1000)
 
 
 def _rows(value: bytes, is_frame: bool) -> list[Document]:
