@@ -1,6 +1,6 @@
 """The rules that a site begins with, and others by which everything counts the same."""
 
-from tests.kit.truth.kinds import SKETCHED
+from tests.kit.truth.kinds import MEMBERS_BY_MINUTES, SKETCHED
 
 IDS_KEPT = 3_000
 """Of a strict counter: more than it is asked while anybody may still ask again."""
@@ -12,6 +12,11 @@ FIRST = (
     "".join(
         f'[families.{family}]\nkind = "sketched"\nsketch = {{ error = {error} }}\n'
         for family, error in SKETCHED.items()
+    )
+    # A table within the family's own, which other rules may say for themselves.
+    + "".join(
+        f'[families.{family}.distinct]\ngrains = ["1m", "1h", "1d"]\n'
+        for family in sorted(MEMBERS_BY_MINUTES)
     )
     + f"""
 [families.hearts]

@@ -97,9 +97,9 @@ class Sender:
         for number in range(self._number, self._number + count):
             chance = (number * 2_654_435_761 % 1000) / 1000
             if self._way.sends_refusable and chance < REFUSABLE:
-                text = self._workload.refusable(number, now_ms)
-                self._journal.send_refusable(number, text)
-                self._way.send_refusable(number, text)
+                refusable = self._workload.refusable(number, now_ms)
+                self._journal.send_refusable(number, refusable)
+                self._way.send_refusable(number, refusable.text)
                 continue
             made[number] = self._workload.document(number, now_ms, needs_id=self._way.all_need_ids)
         self._number += count

@@ -5,13 +5,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.chaos.buyers import Buyer
 from tests.chaos.quiet import settle
 from tests.chaos.rules import FIRST
 from tests.chaos.senders.foreign import Foreign
-from tests.chaos.workload import Workload
+from tests.chaos.workload import Workload, refusables
 from tests.integration.worker.events import PARTITIONS
 from tests.integration.worker.site import make_topic
 from tests.kit.embedded import EmbeddedLog
@@ -30,11 +31,14 @@ SETTINGS = {
     "TALLY_TRENDS_INTERVAL_S": "3600",
     "TALLY_VERIFY_INTERVAL_S": "3600",
 }
-SPOILT = ("lost", "doubled", "minute", "region", "members", "other")
+SPOILT = ("lost", "doubled", "minute", "region", "members", "other", "adjusted")
 """Counters of their own for each way to be spoiled."""
 
 FEW = {"likes:key-1", "likes:key-2", "views:key-1", "views:key-2", "hearts:post-1", "hearts:post-2"}
 """Each counter is some questions to the web API."""
+
+REFUSED = range(5000, 5040)
+"""Numbers of what must be refused: some of each sort."""
 
 
 @dataclass
@@ -82,6 +86,7 @@ def small_site(folder: Path) -> Iterator[Checked]:
             with Web(tally.env, folder / "web.txt") as web:
                 buy(web.url, ledger)
                 eventually(lambda: len(tally.rows(VALUES)) == 2, "strict values are flushed")
+                adjust(tally)
                 yield Checked(tally, web, path, ledger)
     finally:
         log.kill()
@@ -108,11 +113,34 @@ def send(kafka: str, path: Path) -> None:
             }
     journal.send(documents)
     way.send(documents)
-    journal.send_refusable(5000, text := workload.refusable(5000, now_ms))
-    way.send_refusable(5000, text)
+    reasons = set()
+    for number in REFUSED:
+        refusable = workload.refusable(number, now_ms)
+        reasons.add(refusable.why)
+        journal.send_refusable(number, refusable)
+        way.send_refusable(number, refusable.text)
     journal.acknowledge(way.acknowledged(30))
-    assert len(journal.acknowledged) == len(documents) + 1
+    assert len(journal.acknowledged) == len(documents) + len(REFUSED)
+    assert reasons == {why for _, why in refusables(now_ms)}
     journal.close()
+
+
+def adjust(tally: RunningTally) -> None:
+    """Correct a counter's total, and a minute, an hour and a day of it, in two regions.
+
+    The minute is not the newest one of its family, of which rankings have others.
+    """
+    now = datetime.now(UTC)
+    minute = f"{now - timedelta(minutes=40):%Y-%m-%dT%H:%M}"
+    hour = f"{now:%Y-%m-%dT%H:00}"
+    yesterday = f"{now - timedelta(days=1):%Y-%m-%d}"
+    for options in (
+        ("--by", "100"),
+        ("--by=-2", "--region", "eu", "--grain", "1m", "--window", minute),
+        ("--by", "7", "--grain", "1h", "--window", hour),
+        ("--by", "5", "--region", "eu", "--grain", "1d", "--window", yesterday),
+    ):
+        tally.json("adjust", "spoilt:adjusted", "--why", "a test", "--wait", *options)
 
 
 def _is_of_few(document: Document) -> bool:

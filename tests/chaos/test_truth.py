@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.chaos.small import Checked, small_site
-from tests.kit.registers import estimate_of, registers_of
+from tests.kit.registers import estimate_of, registers_of, uniques_of
 from tests.kit.truth.differences import compared, compared_rankings, compared_sizes
 from tests.kit.truth.expected import Expected
 from tests.kit.truth.in_log import Logged, settle_unknown
@@ -36,8 +37,9 @@ def test_what_was_counted_is_found_true(checked: Checked) -> None:
     verdict = checked.verdict()
     assert verdict.differences == [], str(verdict)
     assert verdict.acknowledged == verdict.sent > 100
-    assert verdict.counters == 4 + 6 + 2 + 1, "ordinary, spoilt, once per member, a sketched sum"
+    assert verdict.counters == 4 + 7 + 2 + 1, "ordinary, spoilt, once per member, a sketched sum"
     assert verdict.estimated > 20
+    assert verdict.adjusted == 4
     assert verdict.once > 0
     assert verdict.repeats > 0
     assert verdict.decided == 10 + 18, "stocks and quotas"
@@ -98,22 +100,18 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
         )
         moved = "WHERE counter = 'moved' SETTINGS mutations_sync = 2"
         checked.command(f"ALTER TABLE {cells} DELETE {moved}")
+    wait = "SETTINGS mutations_sync = 2"
+    checked.command(f"ALTER TABLE tally.adjustments DELETE WHERE grain = '1h' {wait}")
     for grain in ("1h", "1d"):
         checked.command(f"ALTER TABLE tally.distinct_{grain} DELETE {key.format('members')}")
-    checked.command(
-        "ALTER TABLE tally.dead_letters UPDATE sample = 'made up' WHERE build = 1 "
-        "SETTINGS mutations_sync = 2"
-    )
     found = checked.verdict().differences
-    letters = [one for one in found if one.kind == "letter"]
-    assert [(one.expected, one.found) for one in letters] == [(1, 0), (0, 1)]
-    counts = [one for one in found if one.kind not in {"ranking", "letter"}]
+    counts = [one for one in found if one.kind != "ranking"]
     told = {
         (one.key[0], one.kind): {each.where for each in counts if each.key[0] == one.key[0]}
         for one in counts
     }
     assert {key for key, _ in told} == {
-        f"spoilt:{name}" for name in ("lost", "doubled", "minute", "region", "members")
+        f"spoilt:{name}" for name in ("lost", "doubled", "minute", "region", "members", "adjusted")
     }
     everywhere = {
         "clickhouse totals",
@@ -128,14 +126,56 @@ def test_each_way_to_spoil_tables_is_told_as_what_it_is(checked: Checked) -> Non
     assert told["spoilt:members", "lost"] == {
         *("clickhouse uniques_1h", "clickhouse uniques_1d"),
         *("clickhouse distinct_1h", "clickhouse distinct_1d"),
-        *("web uniques of 1h", "web uniques of 1d"),
+        # What is asked for by minutes has all of time beside them.
+        *("web uniques of 1m", "web uniques of 1h", "web uniques of 1d"),
     }
     # Asked for in the one region where it was, it is lost; nothing else is told as two things.
     assert {key for key, kind in told if (key, kind) == ("spoilt:region", "lost")}
-    assert len(told) == 6
+    of_hour = {"clickhouse totals", "clickhouse counts_1h", "clickhouse counts_1d", "web regions"}
+    assert of_hour <= told["spoilt:adjusted", "lost"]
+    assert "clickhouse counts_1m" not in told["spoilt:adjusted", "lost"]
+    assert len(told) == 7
     rankings = {one.where for one in found if one.kind == "ranking"}
     for grain in ("1m", "1h", "1d"):
-        assert {f"clickhouse top_by_window_{grain}", f"web top of {grain}"} <= rankings
+        wheres = {f"top_by_window_{grain}", f"top_{grain}", "top_last_hour", "top_last_day"}
+        assert {*(f"clickhouse {one}" for one in wheres), f"web top of {grain}"} <= rankings
+
+
+LETTER_SPOILS = (
+    "UPDATE sample = concat(leftUTF8(sample, 150), 'xx', substringUTF8(sample, 153))",
+    "UPDATE reason = 'not JSON'",
+    "UPDATE bytes = bytes + 1",
+    "DELETE",
+)
+
+
+def test_each_way_to_spoil_a_dead_letter_is_told(checked: Checked) -> None:
+    letters = [one for one in checked.verdict().differences if one.kind == "letter"]
+    assert letters == []
+    query = "SELECT shard, offset FROM tally.dead_letters FINAL ORDER BY bytes DESC, shard, offset"
+    places = checked.tally.rows(query)
+    for spoil, place in zip(LETTER_SPOILS, places, strict=False):
+        where = f"WHERE (shard, offset) = {place} SETTINGS mutations_sync = 2"
+        checked.command(f"ALTER TABLE tally.dead_letters {spoil} {where}")
+    shard, offset = places[len(LETTER_SPOILS)]
+    checked.command(
+        "INSERT INTO tally.dead_letters SELECT build, shard, offset + 1000, row, log_time, reason, "
+        f"bytes, sample FROM tally.dead_letters WHERE (shard, offset) = ({shard}, {offset})"
+    )
+    producer = Producer({"bootstrap.servers": checked.tally.kafka})
+    names = ("partition", "offset", "row", "bytes", "timestamp", "reason")
+    headers: dict[str, str | bytes | None] = {f"tally-{name}": "7" for name in names}
+    producer.produce("tally.dead-letters", b"made up", b"7/7/7", headers=headers)
+    assert producer.flush(60) == 0
+    letters = [one for one in checked.verdict().differences if one.kind == "letter"]
+    in_table, in_topic = (
+        [one.key[:2] for one in letters if one.where == where]
+        for where in ("clickhouse dead_letters", "topic of dead letters")
+    )
+    spoilt = [*places[: len(LETTER_SPOILS)], (shard, offset + 1000)]
+    assert sorted(in_table) == sorted(spoilt)
+    assert in_topic == [(7, 7)]
+    assert len(letters) == len(in_table) + len(in_topic)
 
 
 def test_spoilt_sketches_members_and_decisions_are_told(checked: Checked, tmp_path: Path) -> None:
@@ -148,6 +188,7 @@ def test_spoilt_sketches_members_and_decisions_are_told(checked: Checked, tmp_pa
         f"ALTER TABLE tally.frequency_1m DELETE WHERE family = 'words' AND bucket < 136 {wait}"
     )
     checked.command(f"ALTER TABLE tally.heavy_1m DELETE WHERE family = 'words' {wait}")
+    checked.command(f"ALTER TABLE tally.distinct_1m DELETE WHERE family = 'views' {wait}")
     checked.command(
         "INSERT INTO tally.strict_values (counter, shard, value, through, log_time) "
         "SELECT counter, shard, value - 1, through + 1, log_time FROM tally.strict_values FINAL "
@@ -168,6 +209,9 @@ def test_spoilt_sketches_members_and_decisions_are_told(checked: Checked, tmp_pa
     assert kinds >= {
         ("doubled", "clickhouse totals"),
         ("doubled", "web totals, exact"),
+        ("doubled", "web regions"),
+        *(("lost", f"clickhouse {one}") for one in ("uniques_1m", "distinct_1m")),
+        ("lost", "web uniques of 1m"),
         ("lost", "clickhouse merged_frequency_1m"),
         ("lost", "clickhouse merged_frequency_1h"),
         ("lost", "web estimates"),
@@ -194,18 +238,21 @@ def test_counts_that_are_less_more_or_elsewhere_are_lost_doubled_or_misplaced() 
     }
 
 
-def test_an_estimate_out_of_bounds_is_told_and_one_within_is_not() -> None:
+def test_another_estimate_or_bound_than_that_of_the_registers_is_told() -> None:
     members = {str(number) for number in range(1000)}
-    told = round(estimate_of(registers_of(members)))
+    [(told, low, high)] = uniques_of(registers_of(members))
     assert abs(told - len(members)) < 50
-    for uniques, low, high, kinds in (
-        (told, told - 20, told + 20, []),
-        (told + 2, told, told + 20, ["estimate"]),
-        (told - 2, told - 20, told, ["estimate"]),
-        (told, told + 1, told + 20, ["estimate"]),
+    assert told - 40 < low < told - 20, "two standard errors of 1.6 %, and rounded"
+    assert told + 20 < high < told + 40
+    assert compared_sizes("", {("a",): members}, {("a",): (told, low, high)}) == []
+    for wrong in (
+        *((told + 1, low, high), (told - 1, low, high)),
+        *((told, low + 1, high), (told, low - 1, high)),
+        *((told, low, high + 1), (told, low, high - 1)),
+        *((told, 0, high), (told, low, 10**18)),
     ):
-        found = compared_sizes("", {("a",): members}, {("a",): (uniques, low, high)})
-        assert [one.kind for one in found] == kinds
+        found = compared_sizes("", {("a",): members}, {("a",): wrong})
+        assert [one.kind for one in found] == ["estimate"]
     assert [one.kind for one in compared_sizes("", {("a",): members}, {})] == ["lost"]
     assert [one.kind for one in compared_sizes("", {}, {("a",): (1, 1, 1)})] == ["doubled"]
 

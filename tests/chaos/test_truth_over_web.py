@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from tests.kit.registers import registers_of, uniques_of
 from tests.kit.truth import asking, over_web
 from tests.kit.truth.asking import Webs
 from tests.kit.truth.checker import sample_of
@@ -26,21 +27,24 @@ from tests.kit.truth.sketched import LoggedRow, Sketched, estimates
 
 NOW_MS = 1_794_000_000_000
 HOUR_MS = 3_600_000
+VIEWED = 3
+"""The key of a counter whose members are kept by minutes; the other families have it, too."""
+
 Asked = dict[str, str]
 Lie = Callable[[Asked, dict[str, Any]], None]
 
 
 def sent() -> list[Document]:
-    """Five counters of a family in two regions, now and five hours ago; some are taken away."""
+    """Six counters of two families in two regions, now and five hours ago; some are taken away."""
     return [
         {
-            "counter": f"likes:{key}",
+            "counter": f"views:{VIEWED}" if key == 5 else f"likes:{key}",
             "delta": delta * (key + 1),
             "at": NOW_MS - ago_ms,
             "region": region,
             "member": f"m-{key}-{region}",
         }
-        for key in range(5)
+        for key in range(6)
         for ago_ms, delta in ((0, 2), (5 * HOUR_MS, 1), (9 * HOUR_MS, -1))
         for region in ("eu", "")
     ]
@@ -60,6 +64,8 @@ DECISIONS = Decisions(
     [{"counter": "stock:a", "what": "increment", "amount": 5, "id": "one"}], [[Answer(True, 5)]]
 )
 
+ALL_COUNTERS = {*EXPECTED.counters(), *SKETCHED.counters(), "stock:a"}
+
 
 class Process:
     """Answers by the truth, once `lie` has seen the answer and what was asked."""
@@ -73,7 +79,7 @@ class Process:
         given = parse_qs(parts.query, keep_blank_values=True)
         names = [unquote(name) for name in parts.path.removeprefix("/api/v1/").split("/")]
         asked = {"of": names[0], "name": names[1] if len(names) > 1 else ""}
-        asked["what"] = names[2] if len(names) > 2 else "many"
+        asked["what"] = names[2] if len(names) > 2 else "key" if asked["name"] else "many"
         asked |= {name: values[0] for name, values in given.items()}
         self.asked.append(asked)
         document = {"complete": True, **self._document(asked, given.get("counter", []))}
@@ -82,15 +88,18 @@ class Process:
 
     def _document(self, asked: Asked, counters: list[str]) -> dict[str, Any]:
         region = asked.get("region", "*")
-        if asked["what"] == "many":
+        if asked["what"] == "key":
+            counters = [one for one in ALL_COUNTERS if one.partition(":")[2] == asked["name"]]
+        if asked["what"] in {"many", "key"}:
             return {"counters": [{"counter": one, **_total(one, region)} for one in counters]}
-        if asked["what"] == "live":
-            return _total(asked["name"], region)
+        if asked["what"] in {"live", "regions"}:
+            places = [{"region": one, **_total(asked["name"], one)} for one in EXPECTED.regions()]
+            return {**_total(asked["name"], region), "regions": places}
         if asked["what"] == "windows":
             return {**_total(asked["name"], region), "windows": _windows(asked, region)}
         if asked["what"] == "uniques":
             found = {
-                start_s: {"uniques": len(who), "low": len(who), "high": len(who)}
+                start_s: _uniques(who)
                 for (counter, where, start_s), who in {
                     **EXPECTED.members(asked["by"]),
                     **EXPECTED.members_ever(),
@@ -102,6 +111,11 @@ class Process:
         if asked["what"] == "top":
             return {"top": _top(asked, region)}
         return {"accepted": True, "remaining": 5}
+
+
+def _uniques(members: set[str]) -> dict[str, int]:
+    [(uniques, low, high)] = uniques_of(registers_of(members))
+    return {"uniques": uniques, "low": low, "high": high}
 
 
 def _total(counter: str, region: str) -> dict[str, Any]:
@@ -197,36 +211,39 @@ def test_the_truth_is_found_true_and_everything_was_asked() -> None:
     assert found == []
     asked = [one for process in processes for one in process.asked]
     everywhere = {
-        (f"likes:{key}", grain, region)
-        for key in range(5)
+        (counter, grain, region)
+        for counter in EXPECTED.counters()
         for grain in GRAINS_S
         for region in ("*", "eu", "")
     }
-    for what, places in (
-        ("windows", everywhere),
-        ("uniques", {place for place in everywhere if place[1] != "1m"}),
-    ):
-        assert places == {
+    for what in ("windows", "uniques"):
+        assert everywhere == {
             (one["name"], one["by"], one["region"])
             for one in asked
-            if one["what"] == what and one["name"].startswith("likes:")
+            if one["what"] == what and one["name"] in EXPECTED.counters()
         }
+    for what, names in (
+        ("regions", EXPECTED.counters()),
+        ("key", [*sorted(map(str, range(12))), "a"]),
+    ):
+        assert names == sorted(one["name"] for one in asked if one["what"] == what)
     tops = {
-        (one["window"], one["region"], one["at"], one["k"])
+        (one["window"], one["name"], one["region"], one["at"], one["k"])
         for one in asked
-        if one["what"] == "top" and one["name"] == "likes"
+        if one["what"] == "top"
     }
     for grain in GRAINS_S:
-        for (_, region, start_s), ranking in EXPECTED.rankings(grain).items():
+        for (family, region, start_s), ranking in EXPECTED.rankings(grain).items():
             at = datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            assert (grain, region, at, "10") in tops
-            assert ((grain, region, at, "3") in tops) == (len(ranking) > 3)
+            assert (grain, family, region, at, "10") in tops
+            assert ((grain, family, region, at, "3") in tops) == (len(ranking) > 3)
     assert any(ranking == [] for ranking in EXPECTED.rankings("1m").values())
     for process in processes:
         assert {(one["what"], one.get("by") or one.get("window")) for one in process.asked} >= {
             *(("windows", grain) for grain in GRAINS_S),
             *(("top", grain) for grain in GRAINS_S),
-            *(("uniques", "1h"), ("uniques", "1d"), ("live", None), ("many", None)),
+            *(("uniques", grain) for grain in GRAINS_S),
+            *((what, None) for what in ("live", "many", "key", "regions")),
         }
 
 
@@ -237,10 +254,14 @@ def test_a_sample_is_of_every_kind_and_grain_and_another_one_by_another_seed() -
         with served(process) as url:
             webs = Webs([url], 3, seed)
             assert list(over_web.differences(webs, EXPECTED, SKETCHED, DECISIONS)) == []
-        sampled = [one for one in process.asked if "by" in one or "window" in one]
+        everything = {"many", "live", "increment"}
+        sampled = [one for one in process.asked if one["what"] not in everything]
         assert len(sampled) == webs.asked < webs.known
-        kinds = {(one["what"], one["name"][:5], one.get("by") or one["window"]) for one in sampled}
-        assert len(kinds) == 3 * 4 + 2, "windows and rankings of both families, and uniques"
+        kinds = {
+            (one["what"], one["name"].startswith("words"), one.get("by") or one.get("window"))
+            for one in sampled
+        }
+        assert len(kinds) == 3 * 5 + 2, "windows and rankings of both kinds, uniques; and the rest"
         asked.append(sampled)
     assert asked[0] != asked[1]
 
@@ -279,8 +300,20 @@ def more_in_last(field: str) -> Lie:
     return lie
 
 
+def any_bounds(_asked: Asked, document: dict[str, Any]) -> None:
+    document |= {"low": 0, "high": 10**9}
+
+
+def less_in_first_region(_asked: Asked, document: dict[str, Any]) -> None:
+    document["regions"][0]["net"] -= 1
+
+
 def one_more_listed(_asked: Asked, document: dict[str, Any]) -> None:
     document["top"].append({"counter": "likes:0", "count": 2})
+
+
+def one_more_window(_asked: Asked, document: dict[str, Any]) -> None:
+    document["windows"].append({"window": _text(NOW_MS // 1000), **_uniques({"m"})})
 
 
 def none_listed(_asked: Asked, document: dict[str, Any]) -> None:
@@ -313,9 +346,22 @@ LIES: dict[str, tuple[str, Lie]] = {
     **{
         f"uniques of {grain} in a region": (
             f"web uniques of {grain}",
-            of("uniques", more_in_last("uniques"), by=grain, **LIKE, **EU),
+            of("uniques", more_in_last("uniques"), by=grain, name=name, **EU),
         )
-        for grain in ("1h", "1d")
+        for grain, name in (("1m", f"views:{VIEWED}"), ("1h", "likes:3"), ("1d", "likes:3"))
+    },
+    "minutes of members that are kept by hours": (
+        "web uniques of 1m",
+        of("uniques", one_more_window, by="1m", **LIKE),
+    ),
+    "bounds of uniques": ("web uniques of 1d", of("uniques", any_bounds, by="1d", **LIKE)),
+    "what a region has": ("web regions", of("regions", less_in_first_region, **LIKE)),
+    **{
+        f"what a key has in {counter}": (
+            "web keys",
+            of("key", of_counter(counter, net=99), name=counter.partition(":")[2]),
+        )
+        for counter in ("likes:3", f"views:{VIEWED}", "words:3", "stock:a")
     },
     **{
         f"a ranking of {grain} in a region": (
@@ -384,6 +430,25 @@ def test_what_is_incomplete_is_asked_again_until_it_is_not(
     found, _ = differences(lie, lie)
     assert found == []
     assert len(told) > 100
+
+
+def test_a_decision_is_waited_for_as_long_as_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "AGAIN_EVERY_S", 0.0)
+    tries = [0]
+
+    def busy(_asked: Asked, document: dict[str, Any]) -> None:
+        tries[0] += 1
+        document["status"] = 503 if tries[0] < 50 else 200
+
+    assert differences(of("increment", busy))[0] == []
+    assert tries[0] == 50
+    monkeypatch.setattr(asking, "AGAIN_S", 0.05)
+    for status in (503, 504, 500, 404):
+        never = of("increment", lambda _, document: document.update(status=status))  # noqa: B023
+        [found] = differences(never)[0]
+        assert (found.kind, found.where) == ("answer", "web /counters/stock%3Aa/increment")
 
 
 @pytest.mark.parametrize(

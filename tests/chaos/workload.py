@@ -3,7 +3,7 @@
 import json
 import random
 
-from tests.kit.truth.record import Document
+from tests.kit.truth.record import Document, Refusable
 
 FAMILIES = ("likes", "views")
 REGIONS = ("eu", "us", "asia", "")
@@ -23,6 +23,22 @@ TOO_LATE_MS = 80 * HOUR_MS
 
 AHEAD_MS_MAX = MINUTE_MS
 """Five minutes are allowed, of which clocks that are wrong may take some."""
+
+LONG = 400
+"""Characters that make a refused record longer than what a table has of it."""
+
+
+def refusables(now_ms: int) -> tuple[tuple[Document, str], ...]:
+    """Of each sort of what must be refused: its fields, and words that the reason must have."""
+    return (
+        ({"delta": 1}, "counter: missing"),
+        ({"counter": "likes:key-0", "delta": 0}, "delta: 0 is not allowed"),
+        ({"counter": "hearts:post-0"}, "member: missing"),
+        ({"counter": "hearts:post-0", "member": "m-0", "delta": 2}, "delta: neither 1 nor -1"),
+        ({"counter": "stock:seat-0", "delta": 5}, "its family is strict"),
+        ({"counter": "likes:key-0", "at": now_ms - TOO_LATE_MS}, "before log time, too late"),
+        ({"counter": "likes:key-0", "at": now_ms + 2 * HOUR_MS}, "ahead of log time"),
+    )
 
 
 class Workload:
@@ -94,21 +110,12 @@ class Workload:
     def _mark(self, number: int) -> str:
         return f"{self._seed}-{self._name}-{number}"
 
-    def refusable(self, number: int, now_ms: int) -> str:
-        """One that must be refused, unlike any other in its first characters."""
-        note = self._mark(number)
-        fields: Document = self._chance.choice(
-            (
-                {"delta": 1},
-                {"counter": "likes:key-0", "delta": 0},
-                {"counter": "hearts:post-0"},
-                {"counter": "hearts:post-0", "member": "m-0", "delta": 2},
-                {"counter": "stock:seat-0", "delta": 5},
-                {"counter": "likes:key-0", "at": now_ms - TOO_LATE_MS},
-                {"counter": "likes:key-0", "at": now_ms + 2 * HOUR_MS},
-            )
-        )
-        return json.dumps({"note": note, **fields})
+    def refusable(self, number: int, now_ms: int) -> Refusable:
+        """One that must be refused, unlike any other; some are more than a table keeps of them."""
+        fields, why = self._chance.choice(refusables(now_ms))
+        more = {"more": "ü" * LONG} if self._chance.random() < 0.3 else {}
+        document = {"note": self._mark(number), **fields, **more}
+        return Refusable(json.dumps(document, ensure_ascii=False), why)
 
     def _ago_ms(self) -> int:
         kind = self._chance.random()

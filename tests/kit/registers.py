@@ -8,6 +8,9 @@ from clickhouse_cityhash.cityhash import CityHash64
 
 REGISTER_BITS = 12
 
+LAST_DIGITS = 1e-9
+"""So far, as a share, may two ways to compute an estimate be apart: logarithms differ in them."""
+
 
 def registers_of(members: Iterable[str]) -> dict[int, int]:
     """The first bits of a member's hash choose a register, the zeros after them are its rank."""
@@ -29,6 +32,21 @@ def estimate_of(ranks: Mapping[int, int]) -> float:
         total = (total + counts[rank]) / 2
     total += registers * _sigma((registers - len(ranks)) / registers)
     return registers * registers / (2 * math.log(2) * total)
+
+
+def uniques_of(ranks: Mapping[int, int]) -> set[tuple[int, int, int]]:
+    """What is told of these registers: the whole number, and between which the truth is.
+
+    Two relative standard errors of 1.04 / 2^(p/2), rounded outwards, and never below the registers
+    that were hit (docs/sketches/distinct.md). One, but where the last digits decide a rounding.
+    """
+    apart, estimate = 2 * 1.04 / 2 ** (REGISTER_BITS / 2), estimate_of(ranks)
+    told = set()
+    for one in (estimate * (1 - LAST_DIGITS), estimate, estimate * (1 + LAST_DIGITS)):
+        low = max(math.floor(one / (1 + apart)), len(ranks))
+        high = max(math.ceil(one / (1 - apart)), len(ranks))
+        told.add((max(math.floor(one + 0.5), low), low, high))
+    return told
 
 
 def _sigma(empty: float) -> float:

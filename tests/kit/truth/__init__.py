@@ -6,6 +6,7 @@ Nothing here imports pipeline, schemas or sketches, and a test sees to that.
     in_log.py          what the log holds, read with a plain consumer
     expected.py        every number that must come of it, added up in the plainest way
     differences.py     two sets of numbers side by side: lost, doubled, misplaced
+    letters.py         dead letters: of what the log has and must be refused, and of nothing else
     in_clickhouse.py   the numbers that ClickHouse has, over HTTP
     over_web.py        the numbers that the web API answers; asking.py asks for them
     kinds.py           which families count otherwise: once per member, sketched, strict

@@ -22,13 +22,11 @@ TIMEOUT_S = 180.0
 
 COUNTERS_AT_ONCE = 500
 
-DECISION_TRIES = 10
-"""A decision that is not known in time is answered with 504, and asked for again."""
-
 AGAIN_S = 180.0
 """So long what is incomplete, or not to be had now, is asked for again. On a busy machine shards
 are not flushed in time for a live answer, and who asks for cached totals waits a tenth of a second
-at most for values of today, and gets those of the last verdict where ClickHouse takes longer."""
+at most for values of today, and gets those of the last verdict where ClickHouse takes longer. A
+decision that is not known in time is answered with 504."""
 
 LATER = {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT}
 
@@ -59,9 +57,7 @@ class Web:
                 break
             time.sleep(AGAIN_EVERY_S)
         if not is_ok:
-            what = f"{answer.status_code} {answer.text[:300]}"
-            wrong = Difference("answer", f"web {path}", tuple(asked.items()), 200, what)
-            self.wrong.append(wrong)
+            self._tell_wrong(path, tuple(asked.items()), answer)
         for one in incomplete:
             key = (one.get("counter"), *asked.items())
             self.wrong.append(Difference("answer", f"web {path}", key, "complete", one))
@@ -77,6 +73,16 @@ class Web:
     def live(self, counter: str) -> dict[Any, int]:
         document = self.ask(f"/counters/{quote(counter, safe='')}/live")
         return {(counter, ALL, EVER): document["net"]} if document else {}
+
+    def key(self, key: str) -> dict[Any, int]:
+        """What each family that has counted a key has of it."""
+        document = self.ask(f"/keys/{quote(key, safe='')}")
+        return {(one["counter"], ALL, EVER): one["net"] for one in document.get("counters", ())}
+
+    def regions(self, counter: str) -> dict[Any, int]:
+        """What each region that is known has of a counter."""
+        document = self.ask(f"/counters/{quote(counter, safe='')}/regions")
+        return {(counter, one["region"], EVER): one["net"] for one in document.get("regions", ())}
 
     def windows(self, counter: str, grain: str, region: str) -> dict[Any, int]:
         """One counter's windows, by the places of Expected.counts, and what they come to."""
@@ -125,19 +131,27 @@ class Web:
 
     def decision(self, command: Command) -> Answer | None:
         """What a strict counter says to a command that it has decided before."""
-        path = f"/api/v1/counters/{quote(command['counter'], safe='')}/{command['what']}"
+        path = f"/counters/{quote(command['counter'], safe='')}/{command['what']}"
         amount = "delta" if command["what"] == "increment" else "amount"
         body = {amount: command["amount"], "id": command["id"]}
-        for _ in range(DECISION_TRIES):
-            answer = self._client.post(path, json=body)
-            if answer.status_code == httpx.codes.OK:
-                document = answer.json()
-                return Answer(document["accepted"], document["remaining"])
+        until_s = time.monotonic() + AGAIN_S
+        while True:
+            answer = self._client.post(f"/api/v1{path}", json=body)
+            if answer.status_code not in LATER or time.monotonic() >= until_s:
+                break
             time.sleep(AGAIN_EVERY_S)
-        return None
+        if answer.status_code != httpx.codes.OK:
+            self._tell_wrong(path, (command["id"],), answer)
+            return None
+        document = answer.json()
+        return Answer(document["accepted"], document["remaining"])
 
     def close(self) -> None:
         self._client.close()
+
+    def _tell_wrong(self, path: str, asked: tuple[object, ...], answer: httpx.Response) -> None:
+        what = f"{answer.status_code} {answer.text[:300]}"
+        self.wrong.append(Difference("answer", f"web {path}", asked, 200, what))
 
     def _counters(self, counters: list[str], mode: str, region: str) -> Iterator[dict[str, Any]]:
         for start in range(0, len(counters), COUNTERS_AT_ONCE):

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kit.truth import in_clickhouse, over_web, quotas, strict
+from tests.kit.truth import in_clickhouse, letters, over_web, quotas, strict
 from tests.kit.truth.asking import Webs
 from tests.kit.truth.differences import Difference
 from tests.kit.truth.expected import Expected
-from tests.kit.truth.in_log import read_commands, read_log, settle_unknown
+from tests.kit.truth.in_log import read_commands, read_letters, read_log, settle_unknown
 from tests.kit.truth.kinds import ONCE, SKETCHED, family_of, summed
 from tests.kit.truth.ledger import Decisions
 from tests.kit.truth.once import decided, settle_once
@@ -19,7 +19,7 @@ from tests.kit.truth.sketched import Sketched
 SHOWN = 10
 SAMPLES = {1_000: None, 40_000: 10}
 """Up to so many increments, so many questions of each kind and grain go to the web API: of a small
-run all, of one of some minutes a hundred and fifty altogether, so that it is quick."""
+run all, of one of some minutes a hundred and seventy altogether, so that it is quick."""
 
 SAMPLE_OF_MORE = 60
 """After half an hour there are too many for all. ClickHouse is asked for every number anyway."""
@@ -44,6 +44,9 @@ class Verdict:
     """Increments that count, of families that count once per member; and those that do not."""
 
     repeats: int = 0
+    adjusted: int = 0
+    """Additive corrections that the log has."""
+
     decided: int = 0
     """Commands of strict counters, and how many of them were refused."""
 
@@ -64,8 +67,8 @@ class Verdict:
                 f"{self.counters:,} counters, {self.windows:,} minutes of them in regions",
                 (
                     f"{self.estimated:,} sketched counters; once per member {self.once:,} and "
-                    f"{self.repeats:,} repeats; {self.decided:,} strict commands decided, "
-                    f"{self.refused:,} of them refused"
+                    f"{self.repeats:,} repeats; {self.adjusted:,} adjustments; {self.decided:,} "
+                    f"strict commands decided, {self.refused:,} of them refused"
                 ),
                 f"{self.asked:,} of {self.questions:,} questions to the web API asked",
                 ", ".join(f"{kinds[kind]} {kind}" for kind in ("lost", "doubled", "misplaced"))
@@ -91,12 +94,16 @@ def check(
     logged = read_log(kafka)
     counted, wrong = settle_unknown(record, logged)
     wrong += settle_once(record, logged.once)
+    refused, wrong_letters = letters.refused_in_log(record, logged.refusable)
+    wrong += wrong_letters
     added = [summed(one) for one in counted if family_of(one) not in ONCE]
     once = decided(logged.once)
-    expected, sketched = Expected([*added, *once]), Sketched(counted, logged.sketched)
+    adjustments = logged.adjustments.values()
+    expected, sketched = Expected([*added, *once], adjustments), Sketched(counted, logged.sketched)
     # The web API has no windows in which there were repeats alone, and takes no family's sum.
     asked = Expected(
-        one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED
+        [one for one in [*added, *once] if one["delta"] and family_of(one) not in SKETCHED],
+        adjustments,
     )
     verdict = Verdict(
         sent=len(record.acknowledged) + len(record.unknown),
@@ -107,6 +114,7 @@ def check(
         estimated=len(sketched.counters()),
         once=sum(1 for one in once if one["delta"]),
         repeats=sum(1 for one in once if not one["delta"]),
+        adjusted=len(adjustments),
         decided=len(decisions.commands),
         refused=sum(1 for answers in decisions.answers if answers and not answers[0].accepted),
     )
@@ -115,9 +123,10 @@ def check(
     commands = read_commands(kafka)
     verdict.differences += strict.differences(decisions, commands)
     verdict.differences += quotas.differences(decisions, commands)
+    verdict.differences += letters.in_topic(refused, read_letters(kafka))
     if clickhouse is not None:
         verdict.differences += in_clickhouse.differences(
-            clickhouse, expected, record, sketched, decisions
+            clickhouse, expected, refused, sketched, decisions
         )
     if webs:
         seed = f"{verdict.sent} {verdict.windows}"

@@ -1,30 +1,34 @@
 """The numbers that ClickHouse has, asked over plain HTTP, beside those that must be there."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 
 from tests.kit.registers import REGISTER_BITS, registers_of
-from tests.kit.truth import strict
+from tests.kit.truth import letters, strict
 from tests.kit.truth.differences import (
     Difference,
     compared,
     compared_rankings,
     compared_sizes,
 )
-from tests.kit.truth.expected import ALL, GRAINS_S, Expected
+from tests.kit.truth.expected import ALL, EVER, GRAINS_S, Expected
 from tests.kit.truth.ledger import Decisions
-from tests.kit.truth.record import Record
+from tests.kit.truth.letters import Letter, LetterPlace
+from tests.kit.truth.record import Refusable
 from tests.kit.truth.sketched import Sketched
 
 TIMEOUT_S = 180.0
 """On a busy machine an answer may take long; that is no difference."""
 
-UNIQUE_GRAINS = ("1h", "1d")
-SAMPLE_CHARACTERS = 100
+MINUTE_S = 60
+CLOCK_TRIES = 10
+LAST_S = {"top_last_hour": 3_600, "top_last_day": 86_400}
+"""Views of the time up to now, and how long that is."""
+
 _LIVE = "build IN (SELECT build FROM tally.live_builds)"
 
 
@@ -78,17 +82,33 @@ class ClickHouse:
             )
         )
 
-    def rankings(self, grain: str) -> dict[Any, list[tuple[str, int]]]:
+    def rankings(self, view: str) -> dict[Any, list[tuple[str, int]]]:
         """Counters with their counts in the order of their ranks."""
+        window = EVER if view in LAST_S else "toUnixTimestamp(window)"
         rows = self.rows(
-            "SELECT toString(family), region, toUnixTimestamp(window), rank, counter, "
-            f"toInt64(count) FROM tally.top_by_window_{grain} ORDER BY ALL"
+            f"SELECT toString(family), region, {window} AS start, rank, counter, "
+            f"toInt64(count) FROM tally.{view} ORDER BY ALL"
         )
         found: dict[Any, list[tuple[str, int]]] = defaultdict(list)
         for family, region, start_s, rank, counter, count in rows:
             found[family, region, start_s].append((counter, count))
             assert len(found[family, region, start_s]) == rank, f"no rank of its own: {counter}"
         return dict(found)
+
+    def rankings_now(self, view: str) -> tuple[int, dict[Any, list[tuple[str, int]]]]:
+        """What the clock was, and what a view tells that goes by its minute.
+
+        Asks again where a minute began meanwhile; raises AssertionError where one always does.
+        """
+        for _ in range(CLOCK_TRIES):
+            before_s, found, after_s = self._now_s(), self.rankings(view), self._now_s()
+            if before_s // MINUTE_S == after_s // MINUTE_S:
+                return after_s, found
+        raise AssertionError(f"{view} was never answered within a minute of the clock")
+
+    def _now_s(self) -> int:
+        [[now_s]] = self.rows("SELECT toUnixTimestamp(now())")
+        return int(now_s)
 
     def buckets(self, grain: str) -> dict[Any, int]:
         """What each bucket of the sketches holds, by family, region, window and bucket."""
@@ -103,10 +123,16 @@ class ClickHouse:
     def strict_totals(self) -> dict[Any, int]:
         return self._keyed(self.rows("SELECT counter, value FROM tally.strict_totals"))
 
-    def letters(self) -> list[str]:
-        """The beginnings of what was refused."""
-        query = f"SELECT sample FROM tally.dead_letters FINAL WHERE {_LIVE}"
-        return [sample[:SAMPLE_CHARACTERS] for (sample,) in self.rows(query)]
+    def letters(self) -> list[tuple[LetterPlace, Letter]]:
+        """What was refused, by its place, with its beginning."""
+        query = (
+            "SELECT shard, offset, row, toUnixTimestamp64Milli(log_time), sample, bytes, reason "
+            f"FROM tally.dead_letters FINAL WHERE {_LIVE}"
+        )
+        return [
+            (LetterPlace(*place), Letter(sample.encode(), bytes_total, reason))
+            for *place, sample, bytes_total, reason in self.rows(query)
+        ]
 
     def _keyed(self, rows: list[list[Any]]) -> dict[Any, int]:
         found = {tuple(key): value for *key, value in rows}
@@ -115,7 +141,11 @@ class ClickHouse:
 
 
 def differences(
-    url: str, expected: Expected, record: Record, sketched: Sketched, decisions: Decisions
+    url: str,
+    expected: Expected,
+    refused: Mapping[LetterPlace, Refusable],
+    sketched: Sketched,
+    decisions: Decisions,
 ) -> Iterator[Difference]:
     """All that is not what it must be in ClickHouse."""
     server = ClickHouse(url)
@@ -124,11 +154,8 @@ def differences(
         for grain in GRAINS_S:
             found = server.counts(grain)
             yield from compared(f"clickhouse counts_{grain}", expected.counts(grain), found)
-            rankings = server.rankings(grain)
-            where = f"clickhouse top_by_window_{grain}"
-            listed = {key: rank for key, rank in expected.rankings(grain).items() if rank}
-            yield from compared_rankings(where, listed, rankings)
-        for grain in UNIQUE_GRAINS:
+        yield from _of_rankings(server, expected)
+        for grain in GRAINS_S:
             members = expected.members(grain)
             where = f"clickhouse uniques_{grain}"
             yield from compared_sizes(where, members, server.uniques(grain))
@@ -139,9 +166,28 @@ def differences(
             yield from compared(where, sketched.buckets(grain), server.buckets(grain))
         where = "clickhouse strict_totals"
         yield from compared(where, strict.totals(decisions), server.strict_totals())
-        yield from _letters(record, server.letters())
+        yield from letters.in_table(refused, server.letters())
     finally:
         server.close()
+
+
+def _of_rankings(server: ClickHouse, expected: Expected) -> Iterator[Difference]:
+    """Of every window, of the newest of each family, and of the time up to now."""
+    for grain in GRAINS_S:
+        found = server.rankings(view := f"top_by_window_{grain}")
+        yield from compared_rankings(f"clickhouse {view}", _listed(expected.rankings(grain)), found)
+        now_s, found = server.rankings_now(view := f"top_{grain}")
+        wanted = _listed(expected.newest_rankings(grain, now_s))
+        yield from compared_rankings(f"clickhouse {view}", wanted, found)
+    for view, last_s in LAST_S.items():
+        now_s, found = server.rankings_now(view)
+        wanted = _listed(expected.last_rankings(last_s, now_s))
+        yield from compared_rankings(f"clickhouse {view}", wanted, found)
+
+
+def _listed(rankings: Mapping[Any, list[tuple[str, int]]]) -> dict[Any, list[tuple[str, int]]]:
+    """Where nothing has a place there is no row."""
+    return {key: ranking for key, ranking in rankings.items() if ranking}
 
 
 def _registers(members: Mapping[Any, set[str]]) -> dict[Any, int]:
@@ -151,16 +197,3 @@ def _registers(members: Mapping[Any, set[str]]) -> dict[Any, int]:
         if region != ALL
         for register, rank in registers_of(those).items()
     }
-
-
-def _letters(record: Record, found: list[str]) -> Iterator[Difference]:
-    """Each that was refused has a letter, and nothing has one that should have been counted."""
-    where, seen = "clickhouse dead_letters", Counter(found)
-    wanted = [text[:SAMPLE_CHARACTERS] for text in record.refused]
-    allowed = {*wanted, *(text[:SAMPLE_CHARACTERS] for text in record.perhaps_refused)}
-    for text in wanted:
-        if seen[text] != 1:
-            yield Difference("letter", where, (text,), 1, seen[text])
-    for text, count in seen.items():
-        if text not in allowed:
-            yield Difference("letter", where, (text,), 0, count)

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from tests.kit.truth.expected import Adjustment
 from tests.kit.truth.kinds import ONCE, SKETCHED, family_of
 from tests.kit.truth.ledger import LoggedCommand
+from tests.kit.truth.letters import Letter, LetterPlace
 from tests.kit.truth.record import Document, Record, mark_of
 from tests.kit.truth.sketched import LoggedRow
 
 TOPIC = "tally.increments"
 STRICT_TOPIC = "tally.strict"
+LETTERS_TOPIC = "tally.dead-letters"
 TIMEOUT_S = 30
 CONSUME_S = 0.1
 """How long to wait for a thousand records, which may never come."""
@@ -24,6 +27,7 @@ CONSUME_S = 0.1
 DEFAULTS = {"delta": 1, "region": ""}
 """What need not be written."""
 
+ADJUSTMENT = b"adjustment"
 FRAME = b"application/vnd.apache.arrow.stream"
 
 
@@ -40,6 +44,12 @@ class Logged:
 
     sketched: list[LoggedRow] = field(default_factory=list)
     """Increments of sketched families, in the same order, each with the log's time."""
+
+    adjustments: dict[tuple[str, str], Adjustment] = field(default_factory=dict)
+    """Additive corrections by counter and id: of equal ones the first holds."""
+
+    refusable: dict[LetterPlace, bytes] = field(default_factory=dict)
+    """Records that must be refused, by their places."""
 
     ends: list[int] = field(default_factory=list)
 
@@ -70,6 +80,23 @@ def read_commands(kafka: str) -> list[LoggedCommand]:
         for _, records in _partitions(kafka, STRICT_TOPIC)
     ]
     return in_their_partitions(commands)
+
+
+def read_letters(kafka: str) -> list[tuple[LetterPlace, Letter]]:
+    """Dead letters as their topic has them. Blocks; raises as above."""
+    return [
+        _letter(record) for _, records in _partitions(kafka, LETTERS_TOPIC) for record in records
+    ]
+
+
+def _letter(record: Message) -> tuple[LetterPlace, Letter]:
+    told = {name: _bytes(value).decode() for name, value in dict(record.headers() or []).items()}
+    partition, offset, row = map(int, _bytes(record.key()).decode().split("/"))
+    place = LetterPlace(partition, offset, row, int(told["tally-timestamp"]))
+    named = tuple(int(told[f"tally-{name}"]) for name in ("partition", "offset", "row"))
+    assert named == place[:3], f"a letter's key and headers name two places: {place} and {named}"
+    letter = Letter(_bytes(record.value()), int(told["tally-bytes"]), told["tally-reason"])
+    return place, letter
 
 
 def in_their_partitions(commands: Sequence[Iterable[LoggedCommand]]) -> list[LoggedCommand]:
@@ -116,15 +143,26 @@ def _records(consumer: Consumer, end: int) -> Iterator[Message]:
 
 def _take(record: Message, log_ms: int, found: Logged) -> None:
     headers = dict(record.headers() or [])
+    value = _bytes(record.value())
+    if headers.get("tally-kind") == ADJUSTMENT:
+        one = json.loads(value)
+        found.adjustments.setdefault((one["counter"], one["id"]), _adjustment(one))
     if "tally-kind" not in headers:
-        value = record.value() or b""
         is_frame = headers.get("content-type") == FRAME
-        rows = _rows(value if isinstance(value, bytes) else value.encode(), is_frame)
+        rows = _rows(value, is_frame)
         found.rows += len(rows)
         found.marks.update(mark for row in rows if (mark := mark_of(row)) is not None)
         counted = [{**DEFAULTS, **row} for row in rows if _is_meant_to_count(row)]
+        if not is_frame and not counted:
+            place = (record.partition() or 0, record.offset() or 0, 0, record.timestamp()[1])
+            found.refusable[LetterPlace(*place)] = value
         found.once += [row for row in counted if family_of(row) in ONCE]
         found.sketched += [LoggedRow(row, log_ms) for row in counted if family_of(row) in SKETCHED]
+
+
+def _adjustment(one: Document) -> Adjustment:
+    of = one["counter"], one.get("region", ""), one["by"]
+    return Adjustment(*of, one.get("grain"), one.get("window", 0) // 1000)
 
 
 def _rows(value: bytes, is_frame: bool) -> list[Document]:
@@ -136,6 +174,11 @@ def _rows(value: bytes, is_frame: bool) -> list[Document]:
         except ValueError:
             return []
     return [{k: v for k, v in row.items() if v is not None} for row in rows if _is_map(row)]
+
+
+def _bytes(value: str | bytes | None) -> bytes:
+    """What a record has, which the client may give as text."""
+    return value.encode() if isinstance(value, str) else value or b""
 
 
 def _is_map(row: object) -> bool:

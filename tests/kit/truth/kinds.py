@@ -12,6 +12,9 @@ ONCE = frozenset({"hearts"})
 SKETCHED = {"words": 0.02}
 """No cells of their own but the family's sum; each counter is an estimate with such an error."""
 
+MEMBERS_BY_MINUTES = frozenset({"views"})
+"""Members are kept by minutes, too; those of other families by hours and days alone."""
+
 STRICT = frozenset({"stock", "calls", "rate"})
 """Each command is decided, and has an answer."""
 

@@ -16,10 +16,9 @@ from tests.kit.truth.differences import (
     compared_rankings,
     compared_sizes,
 )
-from tests.kit.truth.expected import ALL, GRAINS_S, Expected, Place
-from tests.kit.truth.in_clickhouse import UNIQUE_GRAINS
+from tests.kit.truth.expected import ALL, EVER, GRAINS_S, Expected, Place
 from tests.kit.truth.ledger import Decisions
-from tests.kit.truth.sketched import Sketched, compared_estimates, compared_heaviest
+from tests.kit.truth.sketched import Sketched, compared_estimates, compared_heaviest, estimates
 
 T = TypeVar("T")
 
@@ -44,6 +43,8 @@ def differences(
         for web in webs.each:
             yield from _of_totals(web, expected)
             yield from _of_strict(web, decisions)
+        yield from _of_keys(webs, expected, sketched, decisions)
+        yield from _of_regions(webs, expected)
         yield from _of_windows(webs, expected)
         yield from _of_members(webs, expected)
         yield from _of_rankings(webs, expected)
@@ -65,6 +66,44 @@ def _of_totals(web: Web, expected: Expected) -> Iterator[Difference]:
     yield from compared("web totals, live", everywhere, found)
 
 
+def _of_keys(
+    webs: Webs, expected: Expected, sketched: Sketched, decisions: Decisions
+) -> Iterator[Difference]:
+    """What each family that has something of a key has of it."""
+    totals = {
+        place[0]: net for place, net in expected.totals_by_region().items() if place[1] == ALL
+    }
+    totals |= {counter: net for (counter,), net in strict.totals(decisions).items()}
+    keys = {_key_of(counter) for counter in [*totals, *sketched.counters()]}
+    asked = webs.some_of([(key,) for key in sorted(keys)])
+    for (family, region, _), counts in sketched.truths(None).items():
+        if region == ALL:
+            told = estimates(family, counts, [f"{family}:{key}" for (key,) in asked])
+            totals |= {counter: one.value for counter, one in told.items()}
+    wanted = {
+        (counter, ALL, EVER): net
+        for counter, net in totals.items()
+        if net and (_key_of(counter),) in asked
+    }
+    yield from compared("web keys", wanted, _merged(webs.answers(Web.key, asked)))
+
+
+def _key_of(counter: str) -> str:
+    """What counters of several families have in common."""
+    return counter.partition(":")[2]
+
+
+def _of_regions(webs: Webs, expected: Expected) -> Iterator[Difference]:
+    asked = webs.some_of([(counter,) for counter in expected.counters()])
+    places = {(counter, region) for (counter,) in asked for region in expected.regions()}
+    totals = expected.totals_by_region()
+    wanted = {key: total for key, total in totals.items() if key[:2] in places}
+    # A region in which nothing was ever counted is not among them.
+    found = dict.fromkeys((key for key, total in wanted.items() if not total), 0)
+    found |= _merged(webs.answers(Web.regions, asked))
+    yield from compared("web regions", wanted, found)
+
+
 def _of_windows(webs: Webs, expected: Expected) -> Iterator[Difference]:
     for grain in GRAINS_S:
         asked = webs.some_of(_everywhere(expected, grain))
@@ -74,7 +113,7 @@ def _of_windows(webs: Webs, expected: Expected) -> Iterator[Difference]:
 
 
 def _of_members(webs: Webs, expected: Expected) -> Iterator[Difference]:
-    for grain in UNIQUE_GRAINS:
+    for grain in GRAINS_S:
         asked = webs.some_of(_everywhere(expected, grain))
         wanted = _at(asked, {**expected.members(grain), **expected.members_ever()})
         found = _merged(webs.answers(Web.uniques, asked))
@@ -179,7 +218,8 @@ def _of_strict(web: Web, decisions: Decisions) -> Iterator[Difference]:
     again = known[-ASKED_AGAIN:]
     told = at_once([web], Web.decision, [(command,) for command, _ in again])
     for (command, answers), answer in zip(again, told, strict=True):
-        if answer != answers[0]:
+        # What was not answered at all is told as such.
+        if answer is not None and answer != answers[0]:
             key = (command["counter"], command["id"])
             yield Difference("decision", "web, asked again", key, answers[0], answer)
 

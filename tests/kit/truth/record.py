@@ -7,12 +7,19 @@ kills a sender, what it may have sent is known, and what was not acknowledged is
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.kit.truth.lines import Lines, entries
 
 Document = dict[str, Any]
 """An increment as JSON has it: counter, delta, at, region, and perhaps member and id."""
+
+
+class Refusable(NamedTuple):
+    """Something that must be refused, and words that the reason must have."""
+
+    text: str
+    why: str
 
 
 class Journal:
@@ -21,7 +28,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Read what is there."""
         self.sent: dict[int, Document] = {}
-        self.refusable: dict[int, str] = {}
+        self.refusable: dict[int, Refusable] = {}
         self.acknowledged: set[int] = set()
         self._lines = Lines(path)
         self._read(path)
@@ -39,10 +46,10 @@ class Journal:
         self.sent.update(documents)
         self._lines.write({"sent": number, "event": one} for number, one in documents.items())
 
-    def send_refusable(self, number: int, text: str) -> None:
+    def send_refusable(self, number: int, one: Refusable) -> None:
         """Write down something that must be refused: it is a dead letter, and counts nowhere."""
-        self.refusable[number] = text
-        self._lines.write([{"sent": number, "refusable": text}])
+        self.refusable[number] = one
+        self._lines.write([{"sent": number, "refusable": one.text, "why": one.why}])
 
     def acknowledge(self, numbers: Iterable[int]) -> None:
         """Write down that the log has them."""
@@ -59,7 +66,7 @@ class Journal:
             if "event" in entry:
                 self.sent[entry["sent"]] = entry["event"]
             elif "refusable" in entry:
-                self.refusable[entry["sent"]] = entry["refusable"]
+                self.refusable[entry["sent"]] = Refusable(entry["refusable"], entry["why"])
             else:
                 self.acknowledged.update(entry.get("acknowledged", ()))
 
@@ -80,8 +87,9 @@ class Record:
     unknown: list[Document] = field(default_factory=list)
     """Nobody heard that the log has these; `in_log.py` can look whether it does."""
 
-    refused: list[str] = field(default_factory=list)
-    perhaps_refused: list[str] = field(default_factory=list)
+    refused: list[Refusable] = field(default_factory=list)
+    perhaps_refused: list[Refusable] = field(default_factory=list)
+    """Nobody heard that the log has these; they are refused if it does (`letters.py`)."""
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> "Record":
@@ -93,7 +101,7 @@ class Record:
             for number, document in journal.sent.items():
                 known = number in journal.acknowledged
                 (record.acknowledged if known else record.unknown).append(document)
-            for number, text in journal.refusable.items():
+            for number, one in journal.refusable.items():
                 known = number in journal.acknowledged
-                (record.refused if known else record.perhaps_refused).append(text)
+                (record.refused if known else record.perhaps_refused).append(one)
         return record
