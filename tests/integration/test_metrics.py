@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.clock import SystemClock
+from pipeline.metrics import server as metrics_server
 from pipeline.metrics.definition import AnyDefinition
 from pipeline.metrics.definitions.all import BY_PROCESS
 from pipeline.metrics.definitions.pipeline import PIPELINE
@@ -27,7 +28,7 @@ from pipeline.metrics.server import REQUESTS_MAX, MetricsServer
 from pipeline.metrics.values import Metrics
 from schemas.addresses import ClickHouseAddress, KafkaAddress
 from schemas.settings import Settings
-from tests.kit.processes import Process, free_port
+from tests.kit.processes import PATIENCE_S, Process, free_port
 from tests.kit.tally import START_TIMEOUT_S, TALLY, RunningTally, tally_up
 from tests.kit.waiting import eventually
 
@@ -210,16 +211,17 @@ def test_a_process_that_begins_anew_keeps_its_address(tmp_path: Path) -> None:
         assert scrape(address)["tally_worker_rebalances_total"] == 2
 
 
-def test_only_so_many_ask_for_metrics_at_the_same_time() -> None:
+def test_only_so_many_ask_for_metrics_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who says nothing is let go after a while; nobody waits for that who comes later."""
+    monkeypatch.setattr(metrics_server._Handler, "timeout", 2 * PATIENCE_S)
     port = free_port()
     address = f"127.0.0.1:{port}"
     with closing(MetricsServer(address, Metrics(WEB))), ExitStack() as held:
         wires = [
-            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            held.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
             for _ in range(REQUESTS_MAX)
         ]
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as further:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as further:
             assert further.recv(1) == b""
         for wire in wires:
             wire.sendall(b"GET /health HTTP/1.0\r\n\r\n")
