@@ -12,7 +12,7 @@ import itertools
 import logging
 from functools import cache
 
-from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX
+from pipeline.web.connection import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX
 from tests.fuzz.web_answers import Answer, answers_of
 from tests.fuzz.web_peer import EARLY, Peer, told_part
 from tests.fuzz.web_requests import Reading, requests_of
@@ -63,6 +63,8 @@ def seeds() -> list[bytes]:
         b"\n" + chunked + b"\0" + b"1\r\na\r\n",
         b"\n\0" + _GET % 1,
         b"\n\0" + _POST % 1 + b"Content-Length: 99\r\n\r\n" + b"x" * 99,
+        b"\n" + _GET % 1 * 99 + _POST % 2 + b"Content-Length: 999999\r\n\r\n\0x",
+        b"\n" + _POST % 1 + b"Content-Length: 999999\r\n\r\n\0x",
     ]
 
 
@@ -85,6 +87,8 @@ async def _check(sizes: list[int], sent: bytes, again: bytes) -> None:
     """`again` is what comes again and again, if anything does."""
     if again:
         await _is_bounded(sent, again)
+        await _is_bounded_by_turns(sent, again, takes_bodies=False)
+        await _is_bounded_by_turns(sent, again, takes_bodies=True)
         return
     pieces, singly = _pieces(sent, sizes), [sent[at : at + 1] for at in range(len(sent))]
     # Where nothing is answered before all has come, all hangs on the bytes alone.
@@ -118,6 +122,7 @@ async def _answers(pieces: list[bytes], *, at_once: bool) -> list[Answer]:
         if at_once:
             await peer.settle()
     await peer.settle()
+    assert peer.wire.is_closing() or not peer.wire.is_paused, "it is read on"
     found = answers_of(bytes(peer.wire.written))
     refused = [one for one in found if not one.told and one.status >= 200]
     assert [one.status for one in refused] == [400] * len(refused)
@@ -166,10 +171,27 @@ async def _is_bounded(sent: bytes, again: bytes) -> None:
         peer.receive(one)
         assert peer.held_bytes <= HEAD_BYTES_MAX + READ_BYTES
         await peer.settle()
+        assert peer.wire.is_closing() or not peer.wire.is_paused, "it is read on"
         waited_bytes = waited_bytes + len(one) if peer.app.steps == steps else 0
         steps = peer.app.steps
         # What comes after an early answer may be its request's body.
         if not (peer.wire.is_closing() or peer.app.was_early):
             assert waited_bytes <= HEAD_BYTES_MAX + READ_BYTES
     answers_of(bytes(peer.wire.written))
+    await peer.leave()
+
+
+async def _is_bounded_by_turns(sent: bytes, again: bytes, *, takes_bodies: bool) -> None:
+    """Where who reads heeds what it is told, and a request is answered when no more is read."""
+    peer, piece = Peer(), again * (1 + _AGAIN_BYTES // len(again))
+    peer.app.turns, peer.app.takes_bodies = asyncio.Semaphore(0), takes_bodies
+    for one in [sent, *[piece] * (1 + _SENT_BYTES // len(piece))]:
+        for _ in range(PIPELINED_MAX + 1):
+            if peer.wire.is_paused:
+                peer.app.turns.release()
+                await peer.settle()
+        assert peer.wire.is_closing() or not peer.wire.is_paused, "it is read on"
+        peer.receive(one)
+        await peer.settle()
+        assert peer.held_bytes <= HEAD_BYTES_MAX + READ_BYTES
     await peer.leave()
