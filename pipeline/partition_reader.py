@@ -13,6 +13,7 @@ from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from pipeline import leaving
 from pipeline.draining import drain
 from pipeline.errors import TryAgainError
 from pipeline.kafka_clients import aiokafka
@@ -69,7 +70,7 @@ class PartitionReader:
     async def stop(self) -> None:
         """Disconnect."""
         if self._consumer is not None:
-            await self._consumer.stop()
+            await leaving.stop(self._consumer)
             self._consumer = None
 
     async def _fetched(self, consumer: AIOKafkaConsumer, tp: TopicPartition) -> Fetch:

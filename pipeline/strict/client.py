@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from pipeline import topics
+from pipeline import leaving, topics
 from pipeline.errors import TryAgainError
 from pipeline.kafka_clients import aiokafka
 from pipeline.record_batches import keep_bytes_of_fetches
@@ -75,7 +75,9 @@ class _Connection:
         if self.reading is not None:
             self.reading.cancel()
             await asyncio.gather(self.reading, return_exceptions=True)
-        await asyncio.gather(self._consumer.stop(), self._producer.stop(), return_exceptions=True)
+        await asyncio.gather(
+            leaving.stop(self._consumer), self._producer.stop(), return_exceptions=True
+        )
 
     async def _read(self) -> None:
         while True:

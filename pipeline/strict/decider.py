@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
-from pipeline import topics
+from pipeline import leaving, topics
 from pipeline.changelog_writer import BrokenProducerError, ChangelogWriter
 from pipeline.errors import OperatorError, TryAgainError
 from pipeline.kafka_clients import aiokafka
@@ -133,6 +133,6 @@ class Decider:
             )
             await session.run(rebalances, self._stopped)
         finally:
-            await consumer.stop()
+            await leaving.stop(consumer)
             await writer.stop()
             await reader.stop()

@@ -79,8 +79,9 @@ class DecidingThread:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 self._loop = runner.get_loop()
                 runner.run(self._decide())
-        except Exception:
-            # A bug: the process ends, and another one goes on from the log.
+        except BaseException:
+            # A bug, also where it looks as if somebody had cancelled it: the process ends, and
+            # another one goes on from the log.
             log.exception("deciding strict commands failed")
             os._exit(1)
 
