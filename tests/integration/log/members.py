@@ -85,7 +85,13 @@ def shared_out(members: Sequence[Member], partitions: int) -> bool:
     return sorted(held) == list(range(partitions)) and max(shares) - min(shares) <= 1
 
 
-def main(bootstrap: str, topic: str, group: str, commits: str = "true") -> None:
+def main(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    commits: str = "true",
+    session_s: str = str(SHORT_SESSION_S),
+) -> None:
     """Join, print each assignment, and serve until killed."""
 
     def tell(_: Consumer, places: list[TopicPartition]) -> None:
@@ -97,7 +103,7 @@ def main(bootstrap: str, topic: str, group: str, commits: str = "true") -> None:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": commits,
-            "session.timeout.ms": SHORT_SESSION_S * 1000,
+            "session.timeout.ms": int(session_s) * 1000,
             "heartbeat.interval.ms": 300,
             **QUIET,
         }

@@ -9,12 +9,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
     NewPartitions,
 )
 
-from tests.integration.log.clients import SESSION_S, SHORT_SESSION_S, Clients, offset_of, unique
+from tests.integration.log.clients import SESSION_S, Clients, offset_of, unique
 from tests.integration.log.members import COOPERATIVE, EAGER, Member, poll_until, shared_out
 from tests.kit.processes import Process
 from tests.kit.tally import START_TIMEOUT_S
 
 STRATEGIES = [EAGER, COOPERATIVE]
+
+DOOMED_SESSION_S = 10
+"""Of a member that is killed: half of it is longer than a busy machine stands still."""
 
 
 def test_one_member_gets_every_partition_and_every_record(clients: Clients) -> None:
@@ -73,7 +76,7 @@ def test_the_rest_takes_over_at_once_when_a_member_leaves(clients: Clients, stra
 def test_the_rest_takes_over_when_a_member_dies(clients: Clients, tmp_path: Path) -> None:
     topic, group = clients.topic(partitions=2), unique("group")
     command = [sys.executable, "-m", "tests.integration.log.members"]
-    command += [clients.bootstrap, topic, group]
+    command += [clients.bootstrap, topic, group, "true", str(DOOMED_SESSION_S)]
     with Process(command, output_path=tmp_path / "member.txt") as doomed:
         doomed.wait_for_line("^assigned 0,1$", timeout_s=START_TIMEOUT_S)
         survivor = Member(clients, topic, group)
@@ -82,7 +85,7 @@ def test_the_rest_takes_over_when_a_member_dies(clients: Clients, tmp_path: Path
         died_s = time.monotonic()
         poll_until([survivor], lambda: survivor.partitions == {0, 1}, "the survivor takes over")
     took_s = time.monotonic() - died_s
-    assert took_s > SHORT_SESSION_S - 2
+    assert took_s > DOOMED_SESSION_S / 2
 
 
 def test_groups_do_not_disturb_each_other(clients: Clients) -> None:

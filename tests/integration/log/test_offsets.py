@@ -172,10 +172,10 @@ def test_a_reader_beyond_the_end_is_reset(clients: Clients, policy: str, expecte
 
 def test_a_long_poll_returns_as_soon_as_a_record_arrives(clients: Clients) -> None:
     topic = clients.topic()
-    reader = clients.consumer(config={"fetch.wait.max.ms": 10_000, "fetch.min.bytes": 1})
+    reader = clients.consumer(config={"fetch.wait.max.ms": 20_000, "fetch.min.bytes": 1})
     reader.assign([TopicPartition(topic, 0, 0)])
     assert reader.poll(0.5) is None
     clients.produce(topic, [b"now"])
     produced_s = time.monotonic()
     assert take(reader, 1)[0].value() == b"now"
-    assert time.monotonic() - produced_s < 8, "at the end of the wait it would take 9"
+    assert time.monotonic() - produced_s < 15, "at the end of the wait it would take 19"

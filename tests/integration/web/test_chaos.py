@@ -156,6 +156,7 @@ def read_after(chaos: Chaos, number: int) -> None:
             answer = chaos.asked(other, f"/api/v1/counters/{counter}/exact", params=after)
             if answer is None:
                 continue
+            chaos.answers["after"] = chaos.answers.get("after", 0) + 1
             if answer.json()["total"] != total:
                 chaos.wrong.append(f"after {receipts}: {answer.json()} instead of {total}")
             receipts.clear()
@@ -236,7 +237,8 @@ def run(site: Site, seconds: float) -> None:
     assert not any(thread.is_alive() for thread in threads)
     assert chaos.wrong == [], f"seed {seed}"
     print(chaos.answers)
-    assert min(chaos.answers.get(path, 0) for path, _ in readers) > 0
+    asked = [*(path for path, _ in readers), "session", "after"]
+    assert min(chaos.answers.get(what, 0) for what in asked) > 0
     for counter, truth in truths.items():
         assert truth.sent == truth.known > 0
 
