@@ -19,7 +19,7 @@ APART = frozenset(
 """Folders whose files, and files in other folders, that use no server of their folder."""
 
 LONGEST = (
-    "chaos-test_chaos",
+    *("chaos-test_chaos", "chaos-test_truth"),
     *("builds/test_replay", "worker", "web", "producer", "worker-kafka", "builds/test_rules"),
     *("builds/test_kills", "log-kafka", "log", "complete", "complete-kafka", "dashboard"),
     *("producer/test_viral", "builds/test_compare", "test_up", "rollup", "reconcile", "trends"),

@@ -6,6 +6,7 @@ many, a sample of each kind and grain, another one in each run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import cycle
 from typing import Any, NamedTuple, TypeVar
 
 from tests.kit.truth import strict
@@ -85,7 +86,9 @@ def _of_keys(
         for counter, net in totals.items()
         if net and (_key_of(counter),) in asked
     }
-    yield from compared("web keys", wanted, _merged(webs.answers(Web.key, asked)))
+    # One by one: each is a question about all families, whose cached totals take no time to come.
+    found = _merged(web.key(key) for web, (key,) in zip(cycle(webs.each), asked, strict=False))
+    yield from compared("web keys", wanted, found)
 
 
 def _key_of(counter: str) -> str:
