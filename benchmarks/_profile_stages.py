@@ -91,6 +91,7 @@ STAGE_OF_MODULE = {
     "pipeline.garbage": START,
     "pipeline.group": CHANGELOG,
     "pipeline.groupless": LEADER,
+    "pipeline.leaving": LEADER,
     "pipeline.ids": COUNT,
     "pipeline.kafka_clients": CALLER,
     "pipeline.kafka_refusals": CALLER,
