@@ -5,13 +5,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import httpx
 
 from tests.chaos.crew import Crew
-from tests.chaos.hangs import LOOK_S, Hangs
 from tests.chaos.links import Link
 from tests.chaos.part import write_skew
 from tests.chaos.rules import FIRST, OTHERS
@@ -25,10 +23,12 @@ DELAY_S_MAX = 0.4
 TEAR_S = 10.0
 """So long something may take to come that can be torn."""
 
+COMMAND_TIMEOUT_S = 60.0
 COMMAND_PATIENCE_S = 120.0
 """So long a command is tried again while servers are away."""
 
 AGAIN_S = 1.0
+LOOK_S = 0.2
 AGAIN_FULL_S = 0.05
 SKEW_S_MAX = {"log": 120.0, "web": 120.0, "workers": 30 * 3600.0}
 """Events may be five minutes ahead of log time, of which the log's clock may take two, and the web
@@ -41,7 +41,7 @@ class CommandFailedError(Exception):
     """A command ended with an error that it tells of, as it does where a server is away."""
 
 
-AWAY = (CommandFailedError, httpx.HTTPError)
+AWAY = (CommandFailedError, ProcessFailedError, httpx.HTTPError)
 """What is expected amid harms. All else is a mistake, here or in Tally."""
 
 
@@ -54,16 +54,12 @@ class Harms:
     tell: Callable[[str], None]
     score: Score = field(default_factory=Score)
     over: threading.Event = field(default_factory=threading.Event)
-    hangs: Hangs = field(init=False)
     _partitions: int = 8
     _threads: list[threading.Thread] = field(default_factory=list)
     _errors: list[Exception] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_replaying: bool = False
     _replay_until_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.hangs = Hangs(self.site)
 
     def begin(self, harm: Harm) -> None:
         """Begin and return; it ends by itself."""
@@ -86,7 +82,7 @@ class Harms:
         """
         self.over.set()
         for thread in self._threads:
-            thread.join(LULL_S + LULL_MORE_S + self.hangs.timeout_s)
+            thread.join(LULL_S + LULL_MORE_S + COMMAND_TIMEOUT_S)
             assert not thread.is_alive(), f"{thread.name} does not end"
         for link in self.site.proxies.values():
             link.flow()
@@ -117,17 +113,9 @@ class Harms:
     def do(self, harm: Harm) -> Fate:
         """Do one and block until it is undone; `begin` is the same beside others.
 
-        Raises one of AWAY if it failed as is expected amid harms, else whatever it met with, a
-        HangError for one.
+        Raises one of AWAY if it failed as is expected amid harms, else whatever it met with.
         """
         verb, _, rest = harm.kind.partition(" ")
-        troubled = self._part(rest.rpartition(" ")[2], harm.number)
-        # Of what was killed or asked to end it is seen that it is away.
-        is_trouble = verb in {"stop", "delay", "stall", "fill"}
-        with self.hangs.trouble(troubled) if is_trouble else nullcontext():
-            return self._do(verb, rest, harm)
-
-    def _do(self, verb: str, rest: str, harm: Harm) -> Fate:
         if verb in {"kill", "stop", "restart"}:
             return self._to_process(verb, self._part(rest, harm.number), harm)
         if verb in {"cut", "tear", "delay", "stall"}:
@@ -163,27 +151,19 @@ class Harms:
         return Fate.DONE
 
     def _end(self, part: str, verb: str) -> None:
-        """Raises HangError if it was asked to end, and had to be killed though all was well."""
-        # What does not end when it is asked to is killed.
+        """Raises ProcessFailedError if it was asked to end, and had to be killed."""
+        ended = self.site.broker if part == "log" else self.site.process(part)
+        if ended is None:
+            return
+        # What does not end in time when it is asked to is killed.
         asked = [signal.SIGTERM] if verb == "restart" else []
         self.site.ends.sent(part, *asked, signal.SIGKILL)
-        process = self.site.process(part)
-        if process is None:
-            self._end_kafka(verb)
-        elif verb == "kill":
-            process.kill()
-        else:
-            self.hangs.stop(part, process)
-
-    def _end_kafka(self, verb: str) -> None:
-        """It is none of Tally's parts: that it does not end when it is asked to is no bug here."""
         if verb == "kill":
-            self.site.broker.kill()
-            return
-        try:
-            self.site.broker.stop()
-        except ProcessFailedError as error:
-            raise CommandFailedError(str(error)) from error
+            ended.kill()
+        elif isinstance(ended, Process):
+            ended.stop(timeout_s=40)
+        else:
+            ended.stop()
 
     def _signal(self, part: str, number: signal.Signals) -> None:
         if part == "log":
@@ -316,7 +296,7 @@ class Harms:
 
     def _command(self, arguments: list[str]) -> None:
         with self._process(arguments) as process:
-            _see_to(process, self.hangs.wait(process, f"`tally {' '.join(arguments)}`"))
+            _see_to(process, process.wait(timeout_s=COMMAND_TIMEOUT_S))
 
     def _process(self, arguments: list[str]) -> Process:
         from tests.kit.tally import TALLY

@@ -27,9 +27,6 @@ from tests.kit.tally import RunningTally
 from tests.kit.web import Web
 
 KEEPER_POLL_S = 0.2
-KEEPER_S_MAX = 0.1
-"""To look whether a part runs takes its keeper no longer."""
-
 START_AGAIN_S = 60
 DISK_MB = {"log": 768, "clickhouse": 2048}
 SETTINGS = {
@@ -143,10 +140,8 @@ class Site:
             self._keepers.append(keeper)
 
     def process(self, part: str) -> Process | None:
-        """A part's process now: `log`, `clickhouse`, `worker-0`, `web-1`; a Kafka has none here."""
+        """A part's process now: `clickhouse`, `worker-0`, `web-1`; the log is a Broker instead."""
         name, _, number = part.partition("-")
-        if name == "log":
-            return self.broker.process if isinstance(self.broker, EmbeddedLog) else None
         if name == "worker":
             return self.workers[int(number)]
         if name == "web":
@@ -165,7 +160,14 @@ class Site:
         """Note what ended and was not started again yet. Blocks while a part is being started."""
         for name in self.locks:
             with self.locks[name]:
-                self.ends.note(name, self.process(name))
+                self._note_end(name)
+
+    def _note_end(self, name: str) -> None:
+        """Of a Kafka nothing is noted: it is none of Tally's parts."""
+        if name != "log":
+            self.ends.note(name, self.process(name))
+        elif isinstance(self.broker, EmbeddedLog):
+            self.ends.note(name, self.broker.process)
 
     def runs(self, part: str) -> bool:
         """Whether a part's process is there now: `log`, `clickhouse`, `worker-0`, `web-1`."""
@@ -173,14 +175,6 @@ class Site:
             return self.broker.running
         process = self.process(part)
         return process is not None and process.running
-
-    def serves(self, part: str) -> bool:
-        """Whether it runs, and nobody waits for it to be ready. Blocks for a moment."""
-        lock = self.locks[part]  # Its keeper holds it while it starts it.
-        if not lock.acquire(timeout=KEEPER_S_MAX):
-            return False
-        lock.release()
-        return self.runs(part)
 
     def lost(self) -> list[str]:
         """What the broker says that it deleted itself, with everything that was in it."""
@@ -242,7 +236,7 @@ class Site:
             try:
                 with self.locks[name]:
                     if not self._ended.is_set():
-                        self.ends.note(name, self.process(name))
+                        self._note_end(name)
                         keep()
             except Exception as error:  # It did not start now: perhaps its disk is full.
                 # What takes too long to be ready is killed by who waits for it.
