@@ -40,6 +40,7 @@ def test_every_number_is_true_after_a_minute_of_every_kind_of_harm(
 @pytest.mark.parametrize("kind", BROKERS)
 def test_every_number_is_true_after_half_an_hour_of_harm(kind: str, tmp_path: Path) -> None:
     outcome = prove(kind, LONG_S, tmp_path)
+    assert outcome.is_well, str(outcome)
     assert outcome.replayed is not None
     assert outcome.harms.count(REPLAY) > 0, f"no build was taken amid the harms: {outcome}"
     assert outcome.undone == [], str(outcome)
