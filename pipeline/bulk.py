@@ -23,6 +23,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
+from pipeline import leaving
 from pipeline.draining import is_usable, pending, read, take
 from pipeline.fenced_commits import commit_in
 from pipeline.fetch_bounds import UNPACKED_BYTES_MAX
@@ -78,7 +79,11 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         self._reading = ThreadPoolExecutor(1, "tally-reading")
 
     async def on_thread_stop(self) -> None:
-        await super().on_thread_stop()
+        # Not Faust's own: the consumer's stop may break off, and the thread would be waited for in
+        # vain for a minute. What is left of Faust's ends the queue of questions to the consumer.
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        if self._consumer is not None:
+            await leaving.stop(self._consumer)
         self._reading.shutdown(wait=False, cancel_futures=True)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:

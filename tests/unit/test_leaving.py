@@ -1,13 +1,16 @@
 """A consumer is stopped whatever its fetches were about."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import Fetcher
+from faust.transport.consumer import ConsumerThread
 
+from pipeline.bulk import BulkConsumerThread
 from pipeline.leaving import stop
 
 BACKOFF_S = 600.0
@@ -80,3 +83,20 @@ async def test_who_is_cancelled_meanwhile_is_told_so() -> None:
     stopping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopping
+
+
+async def test_the_thread_of_a_workers_consumer_ends_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was stopped right after Kafka went away took a minute to end."""
+    queues: list[str] = []
+
+    async def ended(_: object) -> None:
+        queues.append("ended")
+
+    monkeypatch.setattr(ConsumerThread, "on_thread_stop", ended)
+    thread = object.__new__(BulkConsumerThread)
+    consumer = thread._consumer = cast("Any", Consumer())
+    thread._reading = ThreadPoolExecutor(1)
+    await asyncio.sleep(0)
+    await thread.on_thread_stop()
+    assert queues == ["ended"]
+    assert consumer.is_over()
