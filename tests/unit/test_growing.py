@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.unit.limits_exempt import GROWING
-from tests.unit.test_limits import ROOT, bounds_of, rows_of_the_page
+from tests.unit.test_limits import bounds_of, expect_a_row_or_a_reason, named_in_code
 
 _LENGTH_AT = {"deque": 1, "Queue": 0, "LifoQueue": 0, "PriorityQueue": 0, "SimpleQueue": 0}
 """Which argument of theirs is the length, where it is not given by name."""
@@ -108,16 +108,4 @@ def bounded(): ...
 
 
 def test_whatever_grows_has_a_row_or_a_reason_to_have_none() -> None:
-    in_code = {
-        f"{path.relative_to(ROOT)}:{name}"
-        for folder in ("pipeline", "sketches", "schemas")
-        for path in (ROOT / folder).rglob("*.py")
-        for name in growing_of(path.read_text())
-    }
-    in_rows = {part for row in rows_of_the_page() for part in row[2].split("`")}
-    exempt = [name for names in GROWING.values() for name in names]
-    assert len(exempt) == len(set(exempt)), "two reasons for one"
-    assert not in_rows & set(exempt), "a row, and a reason to have none"
-    assert set(exempt) <= in_code, "a reason for what is not there any more"
-    missing = sorted(in_code - in_rows - set(exempt))
-    assert not missing, "bound each, and give it a row in docs/limits.md"
+    expect_a_row_or_a_reason(named_in_code(growing_of), GROWING)
